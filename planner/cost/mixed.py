@@ -39,6 +39,7 @@ from planner.cost.efficiency import origin_of
 from planner.cost.explanation import checked_step, explained_pass, require_length
 from planner.cost.images import image_parts
 from planner.cost.layers import Intake
+from planner.cost.limits import limits, lossless
 from planner.cost.parts import Part, StepCost
 from planner.cost.prefix_hits import shape_hits
 from planner.cost.step import Steps, common_parts, drafts_parts, fullest_rank, score_part, summed
@@ -240,23 +241,21 @@ def _explained(
     context: CostContext, config: ParallelConfig, length: int, batch: int, chunk: int, prompt: int
 ) -> StepExplanation:
     model, settings = context.model, context.settings
-    cost = mixed_cost(
-        context,
-        Passes(
-            tp=as_array(config.tp),
-            dp=as_array(config.dp),
-            sequences=as_array(batch),
-            cached=as_array(length),
-            chunk=as_array(chunk),
-            prompt=as_array(prompt),
-            hit=shape_hits(context, prompt, config),
-        ),
+    passes = Passes(
+        tp=as_array(config.tp),
+        dp=as_array(config.dp),
+        sequences=as_array(batch),
+        cached=as_array(length),
+        chunk=as_array(chunk),
+        prompt=as_array(prompt),
+        hit=shape_hits(context, prompt, config),
     )
     of_prompts = memory.cache_gb(model, length=prompt, batch=max(1.0, chunk / prompt), tp=config.tp)
     explained = explained_pass(
         context,
         config,
-        cost,
+        mixed_cost(context, passes),
+        limits(mixed_cost(lossless(context), passes), passes.tp),
         phase=Phase.MIXED,
         length=length,
         batch=batch,

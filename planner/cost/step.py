@@ -18,9 +18,6 @@ Chunked prefill: projections and FFNs add up over the chunks (equal ones), causa
 pass, and the cache of what came before is read, MLA's expanded, anew by every chunk: sum_i (h s + i fresh/c), i = 1..c.
 Prompts that fit the budget together share a pass. Pipelined: pp equal micro-batches are in flight, so every stage
 counts like the slowest, ceil(L/pp) layers, and a pass takes pp of them.
-
-The roofline is the least time that data-sheet rates allow, without efficiency, latency or network: the larger of the
-parts' sums of FLOPs / data-sheet rate and of bytes / data-sheet bandwidth.
 """
 
 from dataclasses import dataclass, replace
@@ -31,13 +28,13 @@ from numpy.typing import ArrayLike
 from planner.cost import attention, collectives, ffn
 from planner.cost.arrays import Array, Numbers, as_array, ceil_divide
 from planner.cost.attention import AttentionWork
-from planner.cost.device import CostContext, Device, arithmetic_tflops, device
+from planner.cost.device import CostContext, Device, device
 from planner.cost.drafts import Draft, draft_of
 from planner.cost.efficiency import saturation
 from planner.cost.images import image_parts
 from planner.cost.layers import Intake
 from planner.cost.parts import PART_FIGURES, Part, StepCost
-from planner.domain import CostSettings, GpuSpec, ModelSpec, Phase
+from planner.domain import CostSettings, ModelSpec, Phase
 from planner.domain.model.spec import EMBEDDING_BYTES
 
 _PERMUTED_BYTES = 6  # an expert's copy of a token: written and read on dispatch (1 byte), on combine (2 bytes)
@@ -363,31 +360,3 @@ def summed(
         total_ms=as_array(unscaled_ms * scale * waiting),
         overlapped=micro > 1,
     )
-
-
-_FLOP_PER_MS = 1e9
-_BYTE_PER_MS = 1e6
-
-
-def roofline_ms(gpu: GpuSpec, model: ModelSpec, cost: StepCost) -> float:
-    """The least time for the operations and bytes of one pass."""
-    of_experts = arithmetic_tflops(gpu, model.expert_bytes, model.weight_only)
-    rates = {
-        "attention": gpu.fp16_tflops,
-        "attention of sequences": gpu.fp16_tflops,
-        "head": gpu.fp16_tflops,
-        "images": gpu.fp16_tflops,
-        "shared experts": of_experts,
-        "routed experts": of_experts,
-    }
-    usual = arithmetic_tflops(gpu, model.weight_bytes, model.weight_only)
-    rates["drafts"] = max(usual, of_experts, gpu.fp16_tflops)  # products of all kinds
-    computing = sum(float(part.flops) / rates.get(part.name, usual) / _FLOP_PER_MS for part in cost.parts)
-    moving = sum(float(part.bytes) for part in cost.parts) / gpu.memory_gb_s / _BYTE_PER_MS
-    return max(computing, moving)
-
-
-def least_ms(context: CostContext, steps: Steps) -> float:
-    """The least time of a step (scalars), with its weights read once."""
-    cost = step_cost(context, steps, overlap=False)
-    return roofline_ms(context.gpu, context.model, cost) * float(cost.scale)

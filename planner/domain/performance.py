@@ -102,11 +102,13 @@ class PerformanceTable:
 class PartOfStep:
     """One part over all layers (ms), what bounds it, its operations and bytes on one GPU.
 
-    `ms` = max(compute, memory) + network + latency. `bound` is compute, memory, network or latency.
+    `ms` = max(compute, memory) + network + latency. `bound` is compute, memory, network or latency. `limit_ms` is what
+    the data sheet leaves it at least.
     """
 
     name: str
     ms: float
+    limit_ms: float
     compute_ms: float
     memory_ms: float
     network_ms: float
@@ -122,8 +124,8 @@ class StepExplanation:
 
     `step_ms` is one pass over the model; `total_ms` is what it stands for: prompts taken in, or the time per output
     token (pipelined steps and drafted tokens counted, and the `waiting` of attention ranks for the fullest, a factor of
-    at least 1). `roofline_tokens_per_s_per_gpu` is what data-sheet rates
-    would give without any loss. `origin` says how firm the estimate is, `factors` what went into it, `band` how far
+    at least 1). `roofline_tokens_per_s_per_gpu` is what data-sheet rates,
+    links included, would give without any loss. `origin` says how firm the estimate is, `factors` what went into it, `band` how far
     the rate may be off.
 
     A mixed pass decodes `batch` sequences with `length` tokens in the cache, and takes in `chunk` tokens of prompts of

@@ -10,7 +10,9 @@ from planner.domain import CostMode, Phase
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.domain import CostSettings, StepExplanation
+    from collections.abc import Callable
+
+    from planner.domain import CostSettings, PartOfStep, StepExplanation
 
 
 def command(
@@ -88,24 +90,31 @@ def _refuse_mixed(phase: Phase, chunk: int | None, prompt: int | None) -> None:
 
 
 def _show(e: "StepExplanation") -> None:
-    parts = sorted(e.parts, key=lambda part: -part.ms)
-    all_ms = e.step_ms + e.hidden_ms
-    rows = [
-        (p.name, p.ms, f"{p.ms / all_ms:.0%}", p.compute_ms, p.memory_ms, p.network_ms, p.latency_ms, p.bound)
-        for p in parts
-    ]
+    parts, all_ms = sorted(e.parts, key=lambda part: -part.ms), e.step_ms + e.hidden_ms
     if e.hidden_ms:
-        rows.append(("hidden behind computation", -e.hidden_ms, f"{-e.hidden_ms / all_ms:.0%}", 0.0, 0.0, 0.0, 0.0, ""))
+        parts.append(_hidden(e))
+    columns: dict[str, Callable[[PartOfStep], float | str]] = {
+        "part": lambda p: p.name,
+        "time": lambda p: p.ms,
+        "limit": lambda p: p.limit_ms,
+        "share": lambda p: f"{p.ms / all_ms:.0%}",
+        "compute": lambda p: p.compute_ms,
+        "memory": lambda p: p.memory_ms,
+        "network": lambda p: p.network_ms,
+        "latency": lambda p: p.latency_ms,
+        "bound by": lambda p: p.bound,
+    }
+    rows = [tuple(of(part) for of in columns.values()) for part in parts]
     c = e.parallel
     degrees = f"tp {c.tp}, dp {c.dp}" + (f", pp {c.pp}" if c.pp > 1 else "")
     chunk = f", chunk {e.chunk} of prompts of {e.prompt}" if e.chunk else ""
     title = f"{e.model} on {c.devices} {e.gpu} ({degrees}): {e.phase}, {e.length} tokens, batch {e.batch}{chunk} (ms)"
-    columns = ("part", "time", "share", "compute", "memory", "network", "latency", "bound by")
-    screen.show_table(title, columns, rows)
+    screen.show_table(title, tuple(columns), rows)
     time = _TIMES[e.phase]
     share = e.tokens_per_s_per_gpu / e.roofline_tokens_per_s_per_gpu
     lines = (
         f"{time}: {e.total_ms:,.2f} ms; {_rate(e)}, {share:.0%} of the roofline; bound by {e.bound}",
+        f"limit: the least time that the data sheet leaves each part; the roofline, that of the step: {share * e.total_ms:,.2f} ms",
         f"memory per GPU: {e.weights_gb:.1f} GB of weights, {e.cache_gb:.1f} GB of KV cache, of {e.usable_gb:.1f} GB",
         f"origin of the estimate: {e.origin} ({e.origin_source}); rates of the GPU: data sheet",
     )
@@ -116,6 +125,14 @@ def _show(e: "StepExplanation") -> None:
         screen.show_prose(line)
     if e.phase is Phase.PREFILL:
         screen.show_prose(_pool(e))
+
+
+def _hidden(e: "StepExplanation") -> "PartOfStep":
+    """What computation hides of the communication, as a part that takes less than nothing."""
+    from planner.domain import PartOfStep
+
+    none = dict.fromkeys(("limit_ms", "compute_ms", "memory_ms", "network_ms", "latency_ms", "flops", "bytes"), 0.0)
+    return PartOfStep(name="hidden behind computation", ms=-e.hidden_ms, bound="", **none)
 
 
 _TIMES = {

@@ -1,0 +1,76 @@
+"""Speed of light: the least time that a data sheet leaves a step, and each of its parts.
+
+| symbol | meaning | unit |
+|---|---|---|
+| c, m | FLOPs / data-sheet peak of their format, bytes / data-sheet bandwidth | ms |
+| w | bytes on the wire / rate of NVLink or NIC | ms |
+
+limit of a part = max(c, m, w), of a step = max(sum c, sum m, sum w): what is bound by one may run beside the other.
+The work is that of the same walk over the model's layers, on a GPU that loses nothing: all shares 1, all latencies 0,
+tokens spread evenly, weights read once. Scores may run in the format of the cache, activations stay in fused kernels,
+and switches that reduce have each GPU send its data once, where a ring sends 2 (tp - 1)/tp times as much.
+"""
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from planner.cost.arrays import Array, as_array
+from planner.cost.device import CostContext, arithmetic_tflops
+from planner.cost.efficiency import FACTOR_NAMES
+from planner.cost.parts import Part, StepCost
+from planner.cost.step import Steps, step_cost
+from planner.domain import Calibration, Factor, Origin
+from planner.domain.efficiency import ANY_FAMILY, BOUNDS
+
+_FUSED = "small kernels"
+_REDUCED = "all-reduce"
+
+
+def step_limit(context: CostContext, steps: Steps) -> StepCost:
+    """The limits of one step and its parts; see `limits`."""
+    return limits(step_cost(lossless(context), steps, overlap=False), steps.tp)
+
+
+def limit_ms(part: Part) -> Array:
+    """The least time of a part of limits (ms)."""
+    return np.maximum(np.maximum(as_array(part.compute_ms), part.memory_ms), part.network_ms)
+
+
+def limits(cost: StepCost, tp: Array) -> StepCost:
+    """Of a step on a GPU that loses nothing: its parts with what physics asks of them, and `total_ms` its limit."""
+    parts = tuple(_limit_of(part, tp) for part in cost.parts)
+    resources = [
+        sum((as_array(getattr(part, name)) for part in parts), start=as_array(0.0))
+        for name in ("compute_ms", "memory_ms", "network_ms")
+    ]
+    least = np.maximum(np.maximum(*resources[:2]), resources[2])
+    return replace(cost, parts=parts, total_ms=least * cost.scale)
+
+
+def _limit_of(part: Part, tp: Array) -> Part:
+    if part.name == _FUSED:
+        return Part(name=part.name)
+    if part.name == _REDUCED:
+        return replace(part, network_ms=part.network_ms / np.maximum(1.0, 2 * (tp - 1) / tp))
+    return part
+
+
+def lossless(context: CostContext) -> CostContext:
+    """The context on a GPU that reaches its data sheet."""
+    gpu, model = context.gpu, context.model
+    scores = max(1.0, arithmetic_tflops(gpu, model.kv_bytes, alone=False) / gpu.fp16_tflops)
+    return replace(context, settings=replace(context.settings, calibration=_data_sheet(scores)))
+
+
+@lru_cache(maxsize=16)
+def _data_sheet(scores: float) -> Calibration:
+    """Factors of a GPU without losses, its attention scores at so many times the 16-bit rate."""
+    best = {name: 0.0 if BOUNDS[name][0] == 0 else 1.0 for name in FACTOR_NAMES}
+    best |= dict.fromkeys(("attention_prefill", "attention_decode"), scores)
+    factors = (
+        Factor(name=name, family=ANY_FAMILY, value=value, unit="1", origin=Origin.DATA_SHEET, source="data sheet")
+        for name, value in best.items()
+    )
+    return Calibration(name="data sheet", factors=tuple(factors))
