@@ -190,8 +190,9 @@ class Predictions:
 
     def _part(self, number: int, batch: Batch, way: str, calibration: Calibration | None) -> Answers:
         context = batch.context
+        settings = replace(context.settings, calibration=calibration)
         by_phase = {
-            phase: device(context.gpu, context.model, phase, calibration, overlapped=np.zeros(1, dtype=bool))
+            phase: device(context.gpu, context.model, phase, settings, overlapped=np.zeros(1, dtype=bool))
             for phase in PHASES
         }
         shares = engine_shares(batch.habits.name, calibration)
@@ -250,7 +251,7 @@ def _parts(runs: Iterable[NamedRun]) -> Iterable[tuple[Batch, str]]:
             expert_bytes=precision.expert_bytes,
             kv_bytes=precision.kv_bytes,
         )
-        context = CostContext(gpu=entry.gpu, model=model, settings=CostSettings(mtp_tokens=precision.mtp_tokens))
+        context = CostContext(gpu=entry.gpu, model=model, settings=CostSettings(mtp_tokens=precision.mtp_tokens, engine=habit.kernels))
         for way in _ways(run):
             # Weights that do not fit leave no loop to settle.
             if way == "closed" and most_sequences(entry.gpu, model, run, habit) <= 0:
