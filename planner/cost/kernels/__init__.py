@@ -1,4 +1,4 @@
-"""Times that others measured of the kernels of a step: by GPU type and engine, looked up as arrays, with their basis."""
+"""Times that others measured of a step's kernels: by GPU type and engine, looked up as arrays, with their basis."""
 
 from planner.cost.kernels.grid import Basis, KernelTime
 from planner.cost.kernels.tables import KernelTables, kernel_tables, tables_of

@@ -10,9 +10,7 @@ from planner.cost.kernels.grid import Floats, Whole
 _MOST_CODES = 1 << 20
 
 
-def found_once(
-    find: Callable[..., tuple[float, ...] | None], *values: npt.ArrayLike
-) -> tuple[Floats, ...] | None:
+def found_once(find: Callable[..., tuple[float, ...] | None], *values: npt.ArrayLike) -> tuple[Floats, ...] | None:
     """What `find` says of whole numbers, called once for each combination there is; arrays broadcast to the values.
     None where it says None of any."""
     arrays = [np.asarray(value) for value in values]
@@ -41,7 +39,7 @@ def found_once(
 def _places(numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], Whole]:
     """The values there are, ascending, and each number's place among them."""
     flat = numbers.reshape(-1).astype(np.int64)
-    if flat.size and 0 <= flat.min() and flat.max() < _MOST_CODES:
+    if flat.size and flat.min() >= 0 and flat.max() < _MOST_CODES:
         there = np.bincount(flat) > 0
         return np.flatnonzero(there), (np.cumsum(there) - 1)[flat].reshape(numbers.shape)
     kept, place = np.unique(flat, return_inverse=True)

@@ -42,15 +42,15 @@ def no_answer(*sizes: Sizes) -> KernelTime:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
     """`columns`: name -> what each shape has, words as places in `words`. `ln_ms`: (shapes, *axes), without holes;
-    `unmeasured`: likewise, where a hole was filled. `growth`: of ln(ms) by
-    ln(size) beyond each axis, a number a shape."""
+    `basis`: likewise, of each point: measured, scaled (a hole that was filled), or formula (too far from any).
+    `growth`: of ln(ms) by ln(size) beyond each axis, a number a shape."""
 
     columns: Mapping[str, npt.NDArray[np.int64]]
     words: Mapping[str, tuple[str, ...]]
     rows: Mapping[tuple[int, ...], int]
     axes: tuple[Floats, ...]
     ln_ms: npt.NDArray[np.float32]
-    unmeasured: npt.NDArray[np.bool_]
+    basis: npt.NDArray[np.int8]
     growth: tuple[npt.NDArray[np.float32], ...]
 
     def code(self, column: str, value: str | int) -> int:
@@ -71,23 +71,27 @@ class Grid:
             fits &= self.columns[column] == self.code(column, value)
         return int(np.argmin(np.where(fits, distance, np.inf))) if fits.any() else None
 
-    def at(self, row: int | Whole, sizes: Sequence[Sizes], *, ln_scale: Sizes = 0.0, scaled: npt.ArrayLike = False) -> KernelTime:
+    def at(
+        self, row: int | Whole, sizes: Sequence[Sizes], *, ln_scale: Sizes = 0.0, scaled: npt.ArrayLike = False
+    ) -> KernelTime:
         """The times of shapes at sizes, all broadcast; `ln_scale` added to ln(ms), `scaled` where a shape stands in
         for another."""
         places = [_place(axis, np.asarray(size, dtype=np.float64)) for axis, size in zip(self.axes, sizes, strict=True)]
         rows = np.asarray(row)
         ln_ms = _mixed(self.ln_ms, rows, places) + np.asarray(ln_scale, dtype=np.float32)
-        basis = np.where(_any_filled(self.unmeasured, rows, places), np.int8(Basis.SCALED), np.int8(Basis.MEASURED))
+        basis = _worst(self.basis, rows, places)
         for place, growth in zip(places, self.growth, strict=True):
             if place.beyond is not None:
                 ln_ms = ln_ms + place.beyond * growth[rows]
-                basis = np.where(place.beyond > 0, np.int8(Basis.SCALED), basis)
+                basis = np.maximum(basis, np.where(place.beyond > 0, np.int8(Basis.SCALED), np.int8(0)))
             if place.between.any():
                 basis = np.maximum(basis, np.where(place.between, np.int8(Basis.INTERPOLATED), np.int8(0)))
         if np.any(scaled):
-            basis = np.where(scaled, np.int8(Basis.SCALED), basis)
-        ms = np.exp(ln_ms).astype(np.float64)
-        return KernelTime(ms=np.asarray(ms), basis=np.broadcast_to(basis, ms.shape))
+            basis = np.maximum(basis, np.where(scaled, np.int8(Basis.SCALED), np.int8(0)))
+        ms = np.asarray(np.exp(ln_ms), dtype=np.float64)
+        if (basis == Basis.FORMULA).any():
+            ms = np.where(basis == Basis.FORMULA, np.nan, ms)
+        return KernelTime(ms=ms, basis=np.broadcast_to(basis, ms.shape))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,12 +154,12 @@ def _corners(
     return low + place.share * (_corners(flat, base + stride, others) - low)
 
 
-def _any_filled(table: npt.NDArray[np.bool_], rows: Whole, places: Sequence[_Place]) -> npt.NDArray[np.bool_]:
-    """Whether the lowest or the highest of the points used was filled: holes lie where all sizes are large, or small."""
+def _worst(table: npt.NDArray[np.int8], rows: Whole, places: Sequence[_Place]) -> npt.NDArray[np.int8]:
+    """The worse basis of the lowest and the highest point used: holes lie where all sizes are large, or small."""
     if not table.any():
-        return np.zeros((), np.bool_)
+        return np.zeros((), np.int8)
     low = table[(rows, *(place.low + (place.share == 1) for place in places))]
-    return low | table[(rows, *(place.low + (place.share > 0) for place in places))]
+    return np.maximum(low, table[(rows, *(place.low + (place.share > 0) for place in places))])
 
 
 def grid_of(stored: KernelGrid, growth: Mapping[str, float], flat_if: str = "") -> Grid:
@@ -173,22 +177,34 @@ def grid_of(stored: KernelGrid, growth: Mapping[str, float], flat_if: str = "") 
             more = ln_ms + power.reshape(-1, *(1,) * len(axes))
             ln_ms = np.concatenate([ln_ms, more], axis=number + 1)
             measured = np.concatenate([measured, np.zeros_like(measured)], axis=number + 1)
+    basis = np.where(measured, np.int8(Basis.MEASURED), np.int8(Basis.SCALED))
     for number, power in enumerate(powers, start=1):
-        ln_ms = _filled(ln_ms, axes[number - 1], power, number)
+        ln_ms, far = _filled(ln_ms, axes[number - 1], power, number)
+        basis = np.where(far, np.int8(Basis.FORMULA), basis)
+    for number, axis in enumerate(stored.axes, start=1):
+        if axis in stored.monotone:  # holes are filled from other sides, too
+            ln_ms = np.maximum.accumulate(ln_ms, axis=number)
     return Grid(
         columns=columns,
         words=stored.words,
         rows={tuple(shape): row for row, shape in enumerate(stored.shapes.tolist())},
         axes=axes,
         ln_ms=np.ascontiguousarray(ln_ms),
-        unmeasured=~measured,
+        basis=basis,
         growth=tuple(power.astype(np.float32) for power in powers),
     )
 
 
-def _filled(ln_ms: npt.NDArray[np.float32], axis: Floats, power: npt.NDArray[np.float32], along: int) -> npt.NDArray[np.float32]:
-    """Holes between two points filled linearly, those above by growth, those below by the smallest size's time."""
-    table = np.moveaxis(ln_ms, along, -1).copy()
+_FAR = np.log(32)
+"""Of sizes: a hole further than this from what was measured has no answer."""
+
+
+def _filled(
+    ln_ms: npt.NDArray[np.float32], axis: Floats, power: npt.NDArray[np.float32], along: int
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
+    """Holes between two points filled linearly, those above by growth, those below by the smallest size's time; and
+    which of them are far from what they were filled by."""
+    table = np.moveaxis(ln_ms, along, -1)
     count = len(axis)
     known = ~np.isnan(table)
     below = np.maximum.accumulate(np.where(known, np.arange(count), -1), axis=-1)
@@ -198,5 +214,7 @@ def _filled(ln_ms: npt.NDArray[np.float32], axis: Floats, power: npt.NDArray[np.
     lower, upper = axis[np.maximum(below, 0)], axis[np.minimum(above, count - 1)]
     share = (axis - lower) / np.where(upper > lower, upper - lower, 1)
     slope = power.reshape(-1, *(1,) * (table.ndim - 1))
-    filled = np.where(above == count, low + slope * (axis - lower), np.where(below < 0, high, low + share * (high - low)))
-    return np.moveaxis(np.where(known, table, filled).astype(np.float32), -1, along)
+    inside = np.where(below < 0, high, low + share * (high - low))
+    filled = np.where(known, table, np.where(above == count, low + slope * (axis - lower), inside))
+    far = ~known & ~np.isnan(filled) & (np.where(below < 0, upper - axis, axis - lower) > _FAR)
+    return np.moveaxis(filled, -1, along).astype(np.float32), np.moveaxis(far, -1, along)

@@ -1,15 +1,14 @@
 """Tables of the package aiconfigurator-core made into compact ones of our own: the one place that reads Parquet of it.
 
 Kept of a table: its newest version, and shapes that only older ones have; of its sizes those that a grid needs. Times
-that fall where a size grows are measurement noise: they become the middle between the running maximum from below
-and the running minimum from above, which never falls.
+that fall where a size grows are measurement noise, as plans need times that never fall: single outliers become their
+neighbours' median, the rest the nearest series that never falls. A table that is noise for the most part is left out.
 """
 
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -40,6 +39,8 @@ LICENCE = "Apache-2.0, (c) NVIDIA CORPORATION & AFFILIATES"
 INSTALL_PARQUET = 'pip install "llm-fleet-planner[parquet]"'
 
 _PLACE = re.compile(r"(?:^|/)(\w+)/(\w+)/(\w+)/([\w.]+)/(\w+)_perf\.parquet$")  # GPU/family/engine/version/table
+_NOISE = 0.25  # of ln(ms)
+_DATE = "2026-11"  # when the package was last published; its tables bear no dates
 _LEAST_MS = 1e-4  # some are differences of two measurements, and then 0
 _SHARED = "nccl"  # a library's folder beside the engines', used by all of them
 _MOST_BYTES = 64 << 20
@@ -67,9 +68,20 @@ def imported_kernels(source: Path) -> Iterator[KernelFile]:
         for engine in ENGINES:
             mine = [member for member in members if member.gpu == folder and member.engine in (engine, _SHARED)]
             if any(member.engine == engine for member in mine):
-                grids = {op.name: grid for op in OPERATIONS if (grid := _grid(source, op, mine)) is not None}
-                named = {"source": source.name, "licence": LICENCE, "date": ""}
-                yield KernelFile(gpu=gpu, engine=engine, grids=grids, **named)
+                yield _file(source, gpu, engine, mine)
+
+
+def _file(source: Path, gpu: str, engine: str, members: Sequence[_Member]) -> KernelFile:
+    made = {operation.name: _grid(source, operation, members) for operation in OPERATIONS}
+    return KernelFile(
+        gpu=gpu,
+        engine=engine,
+        source=source.name,
+        licence=LICENCE,
+        date=_DATE,
+        grids={name: grid for name, (grid, _) in made.items() if grid is not None},
+        left_out=tuple(table for _, noise in made.values() for table in noise),
+    )
 
 
 def _members(source: Path) -> list[_Member]:
@@ -112,21 +124,28 @@ def _bytes(source: Path, path: str) -> bytes:
         return wheel.read(path)
 
 
-def _grid(source: Path, operation: Operation, members: Sequence[_Member]) -> KernelGrid | None:
-    """The operation's grid, or None where no table has rows of it."""
-    kinds = {column for table in operation.tables for column in (*table.fixed, *table.shape)}
-    columns, sizes = sorted(kinds), list(operation.tables[0].sizes)
+def _grid(source: Path, operation: Operation, members: Sequence[_Member]) -> tuple[KernelGrid | None, list[str]]:
+    """The operation's grid, None where no table has rows of it, and what was left out of it."""
+    columns = sorted({column for table in operation.tables for column in (*table.fixed, *table.shape)})
     frames = []
     for table in operation.tables:
         for rank, member in enumerate(_newest_first([m for m in members if m.table == table.file])):
             rows = _counted(_read(source, member, _asked(table)), table, where=member.path)
-            frames.append(rows.assign(rank=rank, version=member.version))
+            frames.append(rows.assign(rank=rank, version=member.version, table=f"{table.file} {member.version}"))
     if not frames:
-        return None
+        return None, []
     rows = pd.concat(frames, ignore_index=True)
     rows = rows[rows["rank"] == rows.groupby(columns)["rank"].transform("min")]
-    versions = tuple(dict.fromkeys(rows.sort_values("rank", kind="stable")["version"]))
-    return _gridded(operation, rows, columns, sizes, versions) if len(rows) else None
+    noise = _noise(operation, rows, columns)
+    rows = rows[~rows["table"].isin(noise)]
+    return (_gridded(operation, rows, columns) if len(rows) else None), noise
+
+
+def _noise(operation: Operation, rows: Frame, columns: Sequence[str]) -> list[str]:
+    """Tables whose median row is further than `_NOISE` from a series that never falls: no kernel behaves so."""
+    _, ln_ms, places = _series(operation, rows, columns)
+    off = rows.assign(off=np.abs(np.log(rows["ms"].to_numpy()) - ln_ms[places])).groupby("table")["off"].median()
+    return sorted(off[off > _NOISE].index)
 
 
 def _newest_first(members: Sequence[_Member]) -> list[_Member]:
@@ -156,36 +175,44 @@ def _counted(rows: Frame, table: Table, where: str) -> Frame:
     return whole.reset_index()
 
 
-def _gridded(
-    operation: Operation, rows: Frame, columns: Sequence[str], sizes: Sequence[str], versions: tuple[str, ...]
-) -> KernelGrid:
-    axes = {size: _kept(np.unique(rows[size]), operation.kept.get(size, ())) for size in sizes}
-    words, codes = {}, []
+def _gridded(operation: Operation, rows: Frame, columns: Sequence[str]) -> KernelGrid:
+    coded, words = rows, {}
     for column in columns:
         if rows[column].dtype.kind not in "iu":
             words[column] = tuple(sorted(set(rows[column])))
-            rows = rows.assign(**{column: rows[column].map({word: at for at, word in enumerate(words[column])})})
-        codes.append(rows[column].to_numpy(np.int64))
-    shapes, row = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
-    full = {size: np.unique(rows[size]) for size in sizes}
-    ln_ms = np.full((len(shapes), *map(len, full.values())), np.nan)
-    places = [np.searchsorted(values, rows[size]) for size, values in full.items()]
-    ln_ms[(row.reshape(-1), *places)] = np.log(rows["ms"])
-    for axis, size in enumerate(sizes, start=1):
-        if size in operation.monotone:
-            ln_ms = _never_falling(ln_ms, axis)
-    for axis, (size, values) in enumerate(full.items(), start=1):
+            coded = coded.assign(**{column: rows[column].map({word: at for at, word in enumerate(words[column])})})
+    shapes, ln_ms, _ = _series(operation, coded, columns)
+    axes = {}
+    for axis, size in enumerate(operation.tables[0].sizes, start=1):
+        values = np.unique(rows[size])
+        axes[size] = _kept(values, operation.kept.get(size, ()))
         ln_ms = ln_ms.take(np.searchsorted(values, axes[size]), axis=axis)
     measured = ~np.isnan(ln_ms).all(axis=tuple(range(1, ln_ms.ndim)))
     return KernelGrid(
         columns=tuple(columns),
         words=words,
-        shapes=shapes[measured],
+        shapes=shapes[measured].astype(np.int64),
         axes={size: values.astype(np.float64) for size, values in axes.items()},
         ln_ms=ln_ms[measured].astype(np.float32),
-        versions=versions,
+        versions=tuple(dict.fromkeys(rows.sort_values("rank", kind="stable")["version"])),
         monotone=operation.monotone,
     )
+
+
+def _series(
+    operation: Operation, rows: Frame, columns: Sequence[str]
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64], tuple[npt.NDArray[np.intp], ...]]:
+    """The shapes there are, ln(ms) of each over all sizes there are, never falling, and each row's place in it."""
+    shapes = rows[[*columns]].drop_duplicates().sort_values([*columns], kind="stable")
+    row = pd.MultiIndex.from_frame(shapes).get_indexer(pd.MultiIndex.from_frame(rows[[*columns]]))
+    sizes = {size: np.unique(rows[size]) for size in operation.tables[0].sizes}
+    places = (row, *(np.searchsorted(values, rows[size]) for size, values in sizes.items()))
+    ln_ms = np.full((len(shapes), *map(len, sizes.values())), np.nan)
+    ln_ms[places] = np.log(rows["ms"])
+    for axis, size in enumerate(sizes, start=1):
+        if size in operation.monotone:
+            ln_ms = _never_falling(ln_ms, axis)
+    return shapes.to_numpy(), ln_ms, places
 
 
 def _kept(values: npt.NDArray[Any], wanted: Sequence[int]) -> npt.NDArray[Any]:
@@ -195,7 +222,36 @@ def _kept(values: npt.NDArray[Any], wanted: Sequence[int]) -> npt.NDArray[Any]:
 
 
 def _never_falling(ln_ms: npt.NDArray[np.float64], axis: int) -> npt.NDArray[np.float64]:
-    """The middle of the two nearest series that never fall, one above and one below; holes stay holes."""
-    above = np.fmax.accumulate(ln_ms, axis=axis)
-    below = np.flip(np.fmin.accumulate(np.flip(ln_ms, axis), axis=axis), axis)
-    return np.where(np.isnan(ln_ms), np.nan, (above + below) / 2)
+    """The nearest series along the axis, by squares, that never falls, after outliers; holes stay holes.
+
+    At i it is the largest over j <= i of the smallest over k >= i of the mean of j..k."""
+    table = np.moveaxis(ln_ms, axis, -1)
+    return np.moveaxis(np.stack([_isotonic(part) for part in table]), -1, axis)  # a shape at a time: squares of sizes
+
+
+def _isotonic(table: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Likewise along the last axis."""
+    if table.shape[-1] == 1:
+        return table
+    table = _without_outliers(table)
+    there = ~np.isnan(table)
+    sums, counts = (_from_to(np.where(there, table, 0.0)), _from_to(there.astype(np.float64)))
+    means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    means = np.where(np.tri(table.shape[-1], k=-1, dtype=np.bool_), np.nan, means)
+    least = np.flip(np.fmin.accumulate(np.flip(means, -1), axis=-1), -1)
+    most = np.fmax.accumulate(least, axis=-2)
+    return np.where(there, np.diagonal(most, axis1=-2, axis2=-1), np.nan)
+
+
+def _from_to(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Sums from each place to each later one."""
+    sums = np.cumsum(numbers, axis=-1)
+    return np.asarray(sums[..., None, :] - (sums - numbers)[..., :, None])
+
+
+def _without_outliers(table: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Each value the median of itself and its two neighbours: what never falls stays as it is."""
+    low, mid, high = table[..., :-2], table[..., 1:-1], table[..., 2:]
+    median = np.maximum(np.minimum(low, high), np.minimum(np.maximum(low, high), mid))
+    inner = np.where(np.isnan(median), mid, median)
+    return np.concatenate([table[..., :1], inner, table[..., -1:]], axis=-1)

@@ -7,11 +7,9 @@ from typing import Any
 import pandas as pd
 
 Frame = pd.DataFrame
-_POWERS = tuple(2**power for power in range(20))
-_M = (*_POWERS[:8], 12, 24, 48, 96, 192, 384, 768, 1536, 3072, 6144, *_POWERS[8:16])
-_ISL = (1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
+_M = (1, 2, 4, 8, 12, 16, 17, 32, 33, 48, 64, 65, 80, 96, 112, 128, 129, 160, 192, 224, 256, 257, 512, 513)
+_M = (*_M, 768, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 8192, 16384, 32768)
 _CONTEXT = (2, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
-_BYTES = tuple(2**power for power in range(7, 31))
 _ATTENTION = {"head_dim": "head_dim", "window": "window_size", "kv_dtype": "kv_cache_dtype"}
 _HEADS = {"heads": "num_heads"}
 _GROUPED = {"heads": "num_heads", "kv_heads": "num_key_value_heads"}
@@ -21,8 +19,8 @@ _EXPERTS = {"hidden": "hidden_size", "topk": "topk", "experts": "num_experts"}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """One file name and what its rows say. `shape`, `sizes`: our names -> its columns. `fixed`: columns of ours with
-    one value for the whole file. `prepare`: rows as they are counted, `latency` in ms; of rows alike the fastest counts,
-    as engines choose it, and where `part` tells kernels apart that follow each other, the sum of all parts."""
+    one value for the whole file. `prepare`: rows as they are counted, `latency` in ms; of rows alike the fastest
+    counts, as engines choose it, and where `part` tells kernels apart that follow each other, the sum of all parts."""
 
     file: str
     shape: Mapping[str, str]
@@ -68,8 +66,11 @@ def _from_start(rows: Frame) -> Frame:
 
 
 def _in_context(rows: Frame) -> Frame:
-    """`context`: tokens that a new one attends to, itself among them."""
-    rows = _windowed(rows).assign(context=rows["step"] + rows["isl"])
+    """`context`: tokens that a new one attends to, itself among them; one above a power of two counts as that power,
+    since some tables count from 0 and some from 1."""
+    context = _windowed(rows)["step"] + rows["isl"]
+    above = (context > 2) & (((context - 1) & (context - 2)) == 0)
+    rows = _windowed(rows).assign(context=context - above)
     return rows[~rows["kernel_source"].str.contains("skip_indexer")]
 
 
@@ -147,7 +148,6 @@ OPERATIONS = (
         "context_attention",
         _table("context_attention", {**_ATTENTION, **_GROUPED}, _PROMPTS, _windowed),
         monotone=("batch", "isl"),
-        isl=_ISL,
     ),
     _op(
         "generation_attention",
@@ -159,7 +159,6 @@ OPERATIONS = (
         "context_mla",
         _table("context_mla", {"kv_dtype": "kv_cache_dtype", **_HEADS}, _PROMPTS),
         monotone=("batch", "isl"),
-        isl=_ISL,
     ),
     _op(
         "generation_mla",
@@ -167,12 +166,12 @@ OPERATIONS = (
         monotone=("batch", "context"),
         context=_CONTEXT,
     ),
-    _op("context_module", *_modules("context", _PROMPTS, _from_start), monotone=("batch", "isl"), isl=_ISL),
+    _op("context_module", *_modules("context", _PROMPTS, _from_start), monotone=("batch", "isl")),
     _op(
         "generation_module",
         *_modules("generation", _STEPS, _in_context),
         monotone=("batch", "context"),
-        context=(3, 17, 65, 129, 257, 513, 1025, 2049, 4097, 8193, 16385, 32769, 65537, 131073),
+        context=_CONTEXT,
     ),
     _op("moe", _table("moe", _EXPERT_SHAPE, {"tokens": "num_tokens"}), monotone=("tokens",), tokens=_TOKENS),
     _op(
@@ -180,11 +179,17 @@ OPERATIONS = (
         _table("gdn", _LINEAR, {"batch": "batch_size", "length": "seq_len"}, _convolved, kind="gdn"),
         _table("kda", _LINEAR, {"batch": "batch_size", "length": "seq_len"}, _convolved, kind="kda"),
         monotone=("batch", "length"),
-        batch=(1, 4, 16, 64, 256, 1024),
-        length=(1, 16, 128, 512, 2048, 8192, 32768),
     ),
-    _op("mla_bmm", _table("mla_bmm", {"dtype": "bmm_dtype", **_HEADS}, {"tokens": "num_tokens"}, _one_after_another), monotone=("tokens",)),
-    _op("hyper_connection", _table("mhc_module", {"hidden": "hidden_size"}, {"tokens": "num_tokens"}, _one_after_another), monotone=("tokens",)),
+    _op(
+        "mla_bmm",
+        _table("mla_bmm", {"dtype": "bmm_dtype", **_HEADS}, {"tokens": "num_tokens"}, _one_after_another),
+        monotone=("tokens",),
+    ),
+    _op(
+        "hyper_connection",
+        _table("mhc_module", {"hidden": "hidden_size"}, {"tokens": "num_tokens"}, _one_after_another),
+        monotone=("tokens",),
+    ),
     _op(
         "quantize",
         _table("computescale", {}, {"m": "m", "k": "k"}, work="scale"),
@@ -196,13 +201,11 @@ OPERATIONS = (
         "all_reduce",
         _table("custom_allreduce", {"mode": "mode", "gpus": "num_gpus"}, {"bytes": "bytes"}, _graphed),
         monotone=("bytes",),
-        bytes=_BYTES,
     ),
     _op(
         "collective",
         _table("nccl", {"collective": "op_name", "gpus": "num_gpus"}, {"bytes": "bytes"}, _collective),
         monotone=("bytes",),
-        bytes=_BYTES,
     ),
     _op(
         "expert_exchange",

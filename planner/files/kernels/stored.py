@@ -20,6 +20,8 @@ SCHEMA = 1
 SHIPPED = Path(__file__).parent / "shipped"
 """One file `GPU.ENGINE.kernels` each, GPU being the planner's name of the type."""
 
+_ENDING = ".kernels"
+
 _STEPS = 1000
 """To ln(ms): a thousandth is a tenth of a percent, a tenth of what two measurements of a kernel differ by."""
 
@@ -50,7 +52,8 @@ class KernelGrid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelFile:
-    """All measured kernels of a GPU type and an engine, with where they are from. `date`: of the source, or empty."""
+    """All measured kernels of a GPU type and an engine, with where they are from. `date`: of the source.
+    `left_out`: its tables that were noise for the most part, with their version."""
 
     gpu: str
     engine: str
@@ -58,28 +61,41 @@ class KernelFile:
     licence: str
     date: str
     grids: Mapping[str, KernelGrid]
+    left_out: tuple[str, ...]
 
 
-def shipped_kernels() -> dict[tuple[str, str], Path]:
-    """(GPU type, engine) -> shipped file."""
-    return {(path.stem.rpartition(".")[0], path.stem.rpartition(".")[2]): path for path in sorted(SHIPPED.glob("*.kernels"))}
+def kernels_there(folder: Path | None = None) -> dict[tuple[str, str], Path]:
+    """(GPU type, engine) -> the file of a folder, else the shipped one. Raises InputError where there is no folder."""
+    if folder is not None and not folder.is_dir():
+        raise InputError(f"{folder}: must be a folder of measured kernels, is none.", hint=_AGAIN)
+    paths = sorted((folder or SHIPPED).glob(f"*{_ENDING}"))
+    return {(gpu, engine): path for path in paths for gpu, _, engine in [path.stem.rpartition(".")]}
 
 
-def write_kernels(kernels: KernelFile, path: Path) -> None:
-    """Writes a new file, the same bytes for the same tables. Raises FileExistsError where there is one."""
+def file_name(kernels: KernelFile) -> str:
+    """Of the file of a GPU type and engine, which `kernels_there` finds it by."""
+    return f"{kernels.gpu}.{kernels.engine}{_ENDING}"
+
+
+def packed(kernels: KernelFile) -> bytes:
+    """The file, the same bytes for the same tables."""
     head = {
         **{"schema": SCHEMA, "gpu": kernels.gpu, "engine": kernels.engine, "source": kernels.source},
-        **{"licence": kernels.licence, "date": kernels.date, "unit": "ln(ms) in thousandths"},
+        **{
+            "licence": kernels.licence,
+            "date": kernels.date,
+            "left_out": kernels.left_out,
+            "unit": "ln(ms) in thousandths",
+        },
         "grids": {name: _described(grid) for name, grid in sorted(kernels.grids.items())},
     }
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_LZMA) as archive:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_LZMA) as archive:
         _put(archive, "head.json", json.dumps(head, indent=1).encode())
         for name, grid in sorted(kernels.grids.items()):
             _put(archive, f"{name}.shapes", _planes(grid.shapes.astype(np.int32)))
             _put(archive, f"{name}.ln_ms", _planes(_steps(grid.ln_ms)))
-    with path.open("xb") as out:
-        out.write(packed.getvalue())
+    return content.getvalue()
 
 
 def _put(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
@@ -117,7 +133,8 @@ def read_kernels(path: Path) -> KernelFile:
             if head["schema"] != SCHEMA:
                 raise InputError(f"{path}: schema must be {SCHEMA}, got {head['schema']!r}.", hint=_AGAIN)
             grids = {name: _grid(archive, name, described) for name, described in head["grids"].items()}
-        return KernelFile(**{key: head[key] for key in ("gpu", "engine", "source", "licence", "date")}, grids=grids)
+        named = {key: head[key] for key in ("gpu", "engine", "source", "licence", "date")}
+        return KernelFile(**named, grids=grids, left_out=tuple(head["left_out"]))
     except (OSError, zipfile.BadZipFile, lzma.LZMAError, EOFError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: is no readable table of kernels: {error}.", hint=_AGAIN) from None
 
