@@ -63,7 +63,7 @@ class Sweep:
         passes = Passes(
             tp=tp, dp=dp, sequences=batch, cached=length, chunk=np.minimum(length, CHUNK), prompt=length, hit=0.0
         )
-        yield Phase.MIXED, mixed_cost(context, passes), limits(mixed_cost(lossless(context), passes), tp)
+        yield Phase.MIXED, mixed_cost(context, passes), limits(context, mixed_cost(lossless(context), passes), tp, dp)
 
     def beaten(self, models: Iterable[ModelSpec], gpus: Sequence[GpuSpec]) -> tuple[list[str], int]:
         """Steps and parts that take less than `LEAST` of their limits, and how many pairs were looked at."""
@@ -151,8 +151,8 @@ BY_HAND = {
         "attention": 2 * 61 * 16 * 4096 * 128 * (2 * 512 + 64) / H200["fp8"],  # absorbed
         "dense": 3 * 3 * 7168 * 18432 / H200["memory"],
         "shared experts": 58 * 3 * 7168 * 2048 / H200["memory"],
-        # 128 tokens visit 8 of 256 experts each, 32 of which a GPU holds
-        "routed experts": 58 * 32 * (1 - (248 / 256) ** 128) * 3 * 7168 * 2048 / H200["memory"],
+        # 128 tokens visit 8 of 256 experts each, 32 of which a GPU holds; popular ones count like half as many tokens
+        "routed experts": 58 * 32 * (1 - (248 / 256) ** 64) * 3 * 7168 * 2048 / H200["memory"],
         # a token goes once to each of the other GPUs that one of its experts lies on
         "dispatch": 58 * 16 * 7168 * 7 * (1 - (7 / 8) ** 8) / H200["nvlink"],
         "combine": 2 * 58 * 16 * 7168 * 7 * (1 - (7 / 8) ** 8) / H200["nvlink"],
@@ -161,9 +161,12 @@ BY_HAND = {
     ("gpt-oss-120b", Phase.DECODE, 1, 1, 64): {
         "projections": 36 * 2 * (2 * 2880 * 4096 + 2 * 2880 * 512) / H200["memory"],
         "attention": 64 * 18 * (4096 + 128) * 2 * 8 * 64 * 2 / H200["memory"],  # half of the layers see 128 tokens
-        "routed experts": 36 * 128 * (1 - (124 / 128) ** 64) * 3 * 2880 * 2880 * 4.25 / 8 / H200["memory"],
+        "routed experts": 36 * 128 * (1 - (124 / 128) ** 32) * 3 * 2880 * 2880 * 4.25 / 8 / H200["memory"],
         "head": 2 * 201088 * 2880 / H200["memory"],
         "all-reduce": 0.0,
+    },
+    ("gpt-oss-120b", Phase.DECODE, 1, 1, 1): {
+        "routed experts": 36 * 4 * 3 * 2880 * 2880 * 4.25 / 8 / H200["memory"],
     },
     ("gpt-oss-120b", Phase.PREFILL, 1, 1, 1): {
         "attention": 2 * 18 * (4096 * 4097 / 2 + 128 * 129 / 2 + 3968 * 128) * 64 * 2 * 64 / H200["fp16"],
