@@ -194,6 +194,13 @@ def test_the_limit_of_a_step_is_its_busiest_resource(stages: int, slowest: float
     assert float(least.total_ms) == pytest.approx(read * slowest, rel=1e-9)
 
 
+def test_every_chunk_of_a_long_prompt_reads_all_experts() -> None:
+    context = CostContext(gpu=gpu("H200"), model=model("gpt-oss-120b"), settings=CostSettings())
+    least = step_limit(context, Steps.at(Phase.PREFILL, 1, 1, 1, length=3 * 16384, batch=1))
+    every = 36 * 128 * 3 * 2880 * 2880 * 4.25 / 8
+    assert float(least.part("routed experts").memory_ms) == pytest.approx(3 * every / H200["memory"], rel=1e-9)
+
+
 def test_limits_are_of_the_data_sheet_alone() -> None:
     """Neither what was measured of a GPU nor how its work overlaps changes them."""
     steps = Steps.at(Phase.PREFILL, 1, 32, 1, length=[100, 4096, 40_000], batch=2)
