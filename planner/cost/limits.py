@@ -4,11 +4,17 @@
 |---|---|---|
 | c, m | FLOPs / data-sheet peak of their format, bytes / data-sheet bandwidth | ms |
 | w | bytes on the wire / rate of NVLink or NIC | ms |
+| f, K, E | share of the experts that some token visits, experts a token visits, all experts | 1 |
 
 limit of a part = max(c, m, w), of a step = max(sum c, sum m, sum w): what is bound by one may run beside the other.
 The work is that of the same walk over the model's layers, on a GPU that loses nothing: all shares 1, all latencies 0,
-tokens spread evenly, weights read once. Scores may run in the format of the cache, activations stay in fused kernels,
-and switches that reduce have each GPU send its data once, where a ring sends 2 (tp - 1)/tp times as much.
+tokens spread evenly, weights read once. Less than that is asked for where less will do:
+
+- scores may run in the format of the cache, and activations stay within fused kernels;
+- switches that reduce have each GPU send its data once, where a ring sends 2 (tp - 1)/tp times as much;
+- popular experts leave fewer to be visited, as many as half of the tokens would, evenly: max(1 - sqrt(1 - f), K/E).
+  Of 17,010 measured grouped GEMMs with tokens by a power law (aiconfigurator-core 0.12.0, GPUs whose caches hold no
+  layer) 14 take less than 0.9 of that, all of one series (Mixtral in NVFP4 by TensorRT-LLM); of f itself 190 do.
 """
 
 from dataclasses import replace
@@ -16,7 +22,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from planner.cost.arrays import Array, as_array
+from planner.cost.arrays import Array, as_array, ceil_divide
 from planner.cost.device import CostContext, arithmetic_tflops
 from planner.cost.efficiency import FACTOR_NAMES
 from planner.cost.parts import Part, StepCost
@@ -24,13 +30,10 @@ from planner.cost.step import Steps, step_cost
 from planner.domain import Calibration, Factor, Origin
 from planner.domain.efficiency import ANY_FAMILY, BOUNDS
 
-_FUSED = "small kernels"
-_REDUCED = "all-reduce"
-
 
 def step_limit(context: CostContext, steps: Steps) -> StepCost:
     """The limits of one step and its parts; see `limits`."""
-    return limits(step_cost(lossless(context), steps, overlap=False), steps.tp)
+    return limits(context, step_cost(lossless(context), steps, overlap=False), steps.tp, steps.dp)
 
 
 def limit_ms(part: Part) -> Array:
@@ -38,9 +41,9 @@ def limit_ms(part: Part) -> Array:
     return np.maximum(np.maximum(as_array(part.compute_ms), part.memory_ms), part.network_ms)
 
 
-def limits(cost: StepCost, tp: Array) -> StepCost:
+def limits(context: CostContext, cost: StepCost, tp: Array, dp: Array) -> StepCost:
     """Of a step on a GPU that loses nothing: its parts with what physics asks of them, and `total_ms` its limit."""
-    parts = tuple(_limit_of(part, tp) for part in cost.parts)
+    parts = tuple(_limit_of(context, part, tp, dp) for part in cost.parts)
     resources = [
         sum((as_array(getattr(part, name)) for part in parts), start=as_array(0.0))
         for name in ("compute_ms", "memory_ms", "network_ms")
@@ -49,11 +52,20 @@ def limits(cost: StepCost, tp: Array) -> StepCost:
     return replace(cost, parts=parts, total_ms=least * cost.scale)
 
 
-def _limit_of(part: Part, tp: Array) -> Part:
-    if part.name == _FUSED:
+def _limit_of(context: CostContext, part: Part, tp: Array, dp: Array) -> Part:
+    if part.name == "small kernels":
         return Part(name=part.name)
-    if part.name == _REDUCED:
+    if part.name == "all-reduce":
         return replace(part, network_ms=part.network_ms / np.maximum(1.0, 2 * (tp - 1) / tp))
+    experts = context.model.experts
+    if part.name == "routed experts" and experts is not None:
+        held = ceil_divide(experts.routed + context.settings.redundant_experts, tp * dp)
+        every = held * context.model.moe_layers * context.model.expert_parameters * context.model.expert_bytes
+        unvisited = np.maximum(1 - part.bytes / every, 0)
+        fewest = every * np.maximum(1 - np.sqrt(unvisited), experts.active / experts.routed)
+        # Passes over a long prompt visit all of them, each time anew.
+        share = np.where(unvisited > 0, np.minimum(fewest / part.bytes, 1.0), 1.0)
+        return replace(part, bytes=part.bytes * share, memory_ms=part.memory_ms * share)
     return part
 
 

@@ -258,7 +258,7 @@ def _explained(
         context,
         config,
         mixed_cost(context, passes),
-        limits(mixed_cost(lossless(context), passes), passes.tp),
+        limits(context, mixed_cost(lossless(context), passes), passes.tp, passes.dp),
         phase=Phase.MIXED,
         length=length,
         batch=batch,

@@ -124,9 +124,8 @@ class StepExplanation:
 
     `step_ms` is one pass over the model; `total_ms` is what it stands for: prompts taken in, or the time per output
     token (pipelined steps and drafted tokens counted, and the `waiting` of attention ranks for the fullest, a factor of
-    at least 1). `roofline_tokens_per_s_per_gpu` is what data-sheet rates,
-    links included, would give without any loss. `origin` says how firm the estimate is, `factors` what went into it, `band` how far
-    the rate may be off.
+    at least 1). `roofline_tokens_per_s_per_gpu` is what data-sheet rates, those of links among them, would give without
+    any loss. `origin` says how firm the estimate is, `factors` what went into it, `band` how far the rate may be off.
 
     A mixed pass decodes `batch` sequences with `length` tokens in the cache, and takes in `chunk` tokens of prompts of
     `prompt` tokens (both 0 of other steps); its rate is of the tokens of both.

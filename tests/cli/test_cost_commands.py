@@ -88,6 +88,19 @@ def test_explained_parts_add_up(planner: Command) -> None:
     assert {factor["name"] for factor in found["factors"]} >= {"memory", "gemm", "kernels_decode"}
 
 
+def test_no_part_is_told_below_what_the_data_sheet_leaves_it(planner: Command) -> None:
+    explained = planner(*EXPLAIN, "--batch", "64", "--json").json
+    limits = {part["name"]: part["limit_ms"] for part in explained["parts"]}
+    assert all(limits[part["name"]] <= part["ms"] for part in explained["parts"])
+    assert limits["head"] == pytest.approx(2 * 64 * 129280 * 7168 / 148e9)  # an H20 has 148 TFLOP/s
+    assert limits["scheduling"] == limits["small kernels"] == 0
+    text = planner(*EXPLAIN, "--batch", "64").out
+    row = next(line for line in text.splitlines() if "head" in line)
+    assert f"{limits['head']:.6g}" in row
+    least_ms = 64 / explained["roofline_tokens_per_s_per_gpu"] * 1000
+    assert f"the roofline, a step: {least_ms:,.2f} ms" in text
+
+
 MIXED = (
     *("cost", "explain", "--gpu", "H200", "--model", "deepseek-v3", "--phase", "mixed"),
     *("--tp", "1", "--devices", "8", "--length", "4096"),

@@ -114,7 +114,7 @@ def _show(e: "StepExplanation") -> None:
     share = e.tokens_per_s_per_gpu / e.roofline_tokens_per_s_per_gpu
     lines = (
         f"{time}: {e.total_ms:,.2f} ms; {_rate(e)}, {share:.0%} of the roofline; bound by {e.bound}",
-        f"limit: the least time that the data sheet leaves each part; the roofline, that of the step: {share * e.total_ms:,.2f} ms",
+        f"limit: the least that the data sheet leaves a part; the roofline, a step: {share * e.total_ms:,.2f} ms",
         f"memory per GPU: {e.weights_gb:.1f} GB of weights, {e.cache_gb:.1f} GB of KV cache, of {e.usable_gb:.1f} GB",
         f"origin of the estimate: {e.origin} ({e.origin_source}); rates of the GPU: data sheet",
     )
