@@ -87,6 +87,7 @@ class BenchmarkRun:
     None in an aggregated deployment: `decode` then is the pool that does both. `mtp_gain`: tokens that a pass yields
     with drafted ones, where the run tells it. `row`: of the file, the first after the header is 1.
     `file_metric`, `file_scale`: what its file calls its one figure, and the figure there over that in `measured`.
+    `doubt`: why nothing may be concluded from the run, a sentence: it is neither judged nor fitted to.
     """
 
     row: int
@@ -101,6 +102,7 @@ class BenchmarkRun:
     concurrency: float | None = None
     batch_per_rank: float | None = None
     engine: str = ""
+    engine_version: str = ""
     precision: Precision = Precision()
     mtp_gain: float | None = None
     year: int | None = None
@@ -108,6 +110,7 @@ class BenchmarkRun:
     source: str = ""
     file_metric: str = ""
     file_scale: float = 1.0
+    doubt: str = ""
 
     @property
     def disaggregated(self) -> bool:

@@ -53,6 +53,7 @@ _SGLANG = EngineHabits(name="sglang", tokens_per_step=16384, reserved=0.5)
 HABITS: Mapping[str, EngineHabits] = MappingProxyType(
     {
         "trt": _TRT,
+        "trtllm": _TRT,
         "tensorrt-llm": _TRT,
         "dynamo-trt": _TRT,
         "atom": _ATOM,

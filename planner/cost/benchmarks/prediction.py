@@ -75,11 +75,11 @@ def figures(
 def asked_figures(
     runs: Sequence[NamedRun], among: Sequence[NamedRun] | None = None
 ) -> list[tuple[NamedRun, Metric, str]]:
-    """(run, metric, kind) of every measured figure that is to be predicted."""
+    """(run, metric, kind) of every measured figure that is to be predicted: none of a run in doubt."""
     saturated = _saturated([entry.run for entry in (runs if among is None else among)])
     due = []
     for entry in runs:
-        for metric, _ in entry.run.measured:
+        for metric, _ in entry.run.measured if not entry.run.doubt else ():
             if not entry.run.disaggregated:
                 kind = KINDS.get((entry.run.load, metric))
             elif metric is Metric.INPUT_RATE and (entry.run.file, entry.run.row) not in saturated:
@@ -123,7 +123,9 @@ def slices(entry: NamedRun) -> tuple[tuple[str, str], ...]:
         serving = "aggregated"
     return (
         ("GPU", run.gpu),
+        ("model", run.model),
         ("model kind", kind),
+        ("engine", habits(run.engine).name if run.engine else ""),
         ("phase", serving),
         ("precision", run.precision.text),
         ("concurrency", _concurrency(run)),
