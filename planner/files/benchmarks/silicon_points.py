@@ -1,18 +1,18 @@
 """Serving points as aiconfigurator-core lists them (`systems/silicon_sample.csv`): a closed loop a row, in any mode.
 
 The rate follows from Little's law: `silicon_concurrency` requests over TTFT plus answer x TPOT. Rows that come from
-InferenceX (`db-dump`, or a dated `source_file`) have lengths as in `serving_points.py`: `isl` and `osl` are the longest.
-Their degrees came through three conversions; what decided (tests/cost/test_silicon_points.py):
+InferenceX (`db-dump`, or a dated `source_file`) have lengths as in `serving_points.py`: they tell the longest. Their degrees came through several conversions. What decides, by rows of one measurement or configuration (held in
+tests/files/benchmarks/test_silicon_points.py):
 
-- `batch_size` is that of an attention group: it times `attention_dp_size` as written is the concurrency.
-- One measurement, told twice, has tp 64 or dp 64 with experts 8 x 8 in one export and tp 8 or dp 8, ep 8 in the other;
-  tp 4, dp 4, ep 16 of eight-GPU machines runs out of cache as four GPUs do. A square is hence the square of the GPUs.
-- Where `attention_dp_size` is empty, experts on more GPUs than tp say it; batches of conc / tp say groups of one GPU.
+- `batch_size` times `attention_dp_size`, as both are written, is the concurrency.
+- tp 64 or dp 64 with experts 8 x 8 is tp 8 or dp 8 with ep 8 in another export: the square of the GPUs.
+- tp 4, dp 4, ep 16 is as fast as tp 4, ep 4, at every concurrency: it is that, without attention groups.
+- Where `attention_dp_size` is empty, experts on more GPUs than tp say it.
 
-Drafts: InferenceX measures DeepSeek with and without; rows tell neither. Against our own rows of it the database's are
-all without, and exports have drafts on three days of TensorRT-LLM; other days of both are in doubt.
+Drafts: InferenceX measures DeepSeek with and without, which rows do not tell. Against our own rows of it, those of the
+database are all without; in exports drafts were on on three days of TensorRT-LLM, on two of SGLang they may have been.
 
-What nothing can be concluded from has a `doubt`: so has every further copy of a measurement.
+What nothing can be concluded from has a `doubt`, as has every further copy of a measurement.
 """
 
 import re
@@ -80,7 +80,6 @@ def _measurement(run: BenchmarkRun) -> tuple[object, ...]:
 
 
 def _run(row: PointRow) -> BenchmarkRun:
-    # A NumPy-like `None` for a pool that the mode does not have keeps the two forms apart.
     split = row.name("mode") != "agg"
     prefill, decode = (_pool(row, "prefill_"), _pool(row, "decode_")) if split else (None, _pool(row, ""))
     of_longest = MEAN_OF_LONGEST if _of_inferencex(row) else 1.0
@@ -119,7 +118,11 @@ def _word(row: PointRow, name: str) -> str:
 
 
 def _of_inferencex(row: PointRow) -> bool:
-    return bool(re.match(r"db-dump|source_file=20\d\d-", row.text("silicon_data_source")))
+    return _of_database(row) or bool(re.match(r"source_file=20\d\d-", row.text("silicon_data_source")))
+
+
+def _of_database(row: PointRow) -> bool:
+    return row.text("silicon_data_source").startswith("db-dump")
 
 
 def _concurrency(row: PointRow) -> float | None:
@@ -140,55 +143,45 @@ def _precision(row: PointRow, day: str) -> Precision:
     fp4 = text == "fp4" or name.startswith("gpt-oss")  # which has one format, whatever a row says
     sizes = next((own for start, own in _FP4_OF.items() if fp4 and name.startswith(start)), _BYTES[text])
     drafted = MTP_TOKENS if name.startswith("deepseek") and _drafting(row, day) else 0
-    return Precision(
-        weight_bytes=sizes[0], expert_bytes=sizes[1], kv_bytes=sizes[2], mtp_tokens=drafted, text=text
-    )
+    return Precision(weight_bytes=sizes[0], expert_bytes=sizes[1], kv_bytes=sizes[2], mtp_tokens=drafted, text=text)
 
 
 def _drafting(row: PointRow, day: str) -> bool:
-    of_database = row.text("silicon_data_source").startswith("db-dump")
-    return not of_database and (row.text("backend"), day) in _DRAFTING_DAYS
+    return not _of_database(row) and (row.text("backend"), day) in _DRAFTING_DAYS
 
 
 def _pool(row: PointRow, side: str) -> Pool:
     """Equal workers; 0 where a split row does not say how many."""
-    tp = row.whole(f"{side}tp_size", low=1)
+    tp = row.count(f"{side}tp_size")
     dp, moe_tp, moe_ep = (row.whole(f"{side}{column}", default=0) or 1 for column in _POOL[1:])
     gpus = tp * dp
     n = isqrt(gpus)
-    if _of_inferencex(row) and n > 1 and n * n == gpus and (moe_tp == moe_ep == n or tp == dp == n):
-        tp, dp, moe_ep = (1, n, n) if dp > 1 else (n, 1, n)
+    squared = n > 1 and n * n == gpus and (moe_tp == moe_ep == n or tp == dp == n)
+    if squared and _of_inferencex(row):
+        tp, dp, moe_ep = (1, n, n) if tp == 1 else (n, 1, n)
     elif moe_tp * moe_ep > gpus:
-        dp = -(-moe_tp * moe_ep // tp)
-    elif not row.text(f"{side}attention_dp_size") and tp > 1 and _groups(row) == tp:
-        tp, dp = 1, tp
-    workers = row.whole(f"{side}num_workers", default=0) if side else 1
-    return Pool(tp=tp, dp=dp, ep=moe_ep, workers=workers)
-
-
-def _groups(row: PointRow) -> float:
-    """Attention groups that the batch of one says; 1 where nothing is said."""
-    batch = row.positive_or_none("batch_size")
-    return (_concurrency(row) or 0.0) / batch if batch else 1.0
+        dp = moe_tp * moe_ep // tp
+    return Pool(tp=tp, dp=dp, ep=moe_ep, workers=row.whole(f"{side}num_workers", default=0) if side else 1)
 
 
 def _doubt(row: PointRow, day: str, decode: Pool) -> str:
     """Why nothing may be concluded from a row; empty where nothing speaks against it."""
-    split = row.text("mode") != "agg"
-    written = row.whole("attention_dp_size", default=1) or 1
-    where = (row.text("backend"), row.text("system"), row.text("precision"), day)
-    mixed = where in _MIXED_DAYS and not row.text("silicon_data_source").startswith("db-dump")
+    split, told = row.text("mode") != "agg", _concurrency(row)
+    in_batches = (row.positive_or_none("batch_size") or told or 0.0) * (row.whole("attention_dp_size", default=1) or 1)
     doubts = {
         "it does not tell how many workers its pools have.": not decode.workers,
-        "it does not tell its concurrency.": _concurrency(row) is None,
-        "its batch size and concurrency do not agree.": not split and _groups(row) not in (written, decode.dp),
+        "it does not tell its concurrency.": told is None,
+        "its batch size and concurrency do not agree.": in_groups[0] is not None
+        and told != in_groups[0] * in_groups[1],
         "its degrees look like those of a pool of split serving.": not split and row.text("system").startswith("gb"),
         "its pipeline stages are not predicted.": row.whole("pp_size", default=1) > 1,
-        "it does not tell whether drafts were on.": mixed or (_untold(row)),
+        "it does not tell whether drafts were on.": _drafts_are_untold(row, day),
     }
     return next((doubt for doubt, holds in doubts.items() if holds), "")
 
 
-def _untold(row: PointRow) -> bool:
-    """DeepSeek has drafts of its own, which runs of others than InferenceX leave open."""
-    return row.text("model_path").lower().find("deepseek-r1") >= 0 and not _of_inferencex(row)
+def _drafts_are_untold(row: PointRow, day: str) -> bool:
+    if not _of_inferencex(row):
+        return _model(row).startswith("deepseek")
+    where = (row.text("backend"), row.text("system"), row.text("precision"), day)
+    return where in _MIXED_DAYS and not _of_database(row)
