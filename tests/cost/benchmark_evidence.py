@@ -8,9 +8,15 @@ from planner.files import load_given_benchmarks, load_published_measurements, me
 
 
 @cache
-def known_runs() -> tuple[NamedRun, ...]:
+def given_runs() -> tuple[NamedRun, ...]:
     """The given benchmark runs with the records that they name."""
     return resolve_names(load_given_benchmarks())
+
+
+@cache
+def known_runs() -> tuple[NamedRun, ...]:
+    """Those that the built-in factors were fitted to."""
+    return tuple(entry for entry in given_runs() if "silicon" not in entry.run.file)
 
 
 @cache

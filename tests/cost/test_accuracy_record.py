@@ -7,19 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmark_evidence import known_runs
 
 from planner.cost import accuracy, judged_runs, predict_ms, without_fit
 from planner.cost.bands import BAND_TABLE, DENSE, MOE, BandRow, LeftOut
 from planner.cost.benchmarks.accuracy import CARRIED_BANDS, MEASURED_BANDS, FigureBand, pool_of
 from planner.domain import Accuracy, JudgedFigure, Load, Metric, NamedRun, Phase
 from planner.domain.efficiency import ANY_FAMILY
-from planner.files import (
-    load_given_benchmarks,
-    load_left_out,
-    load_published_measurements,
-    measured_records,
-    resolve_names,
-)
+from planner.files import load_left_out, load_published_measurements, measured_records
 from planner.files.tables.measurements import LEFT_OUT
 
 FIRST_NEW_YEAR = 2025
@@ -49,7 +44,7 @@ RECORDED = {
 
 @pytest.fixture(scope="module")
 def runs() -> tuple[NamedRun, ...]:
-    return resolve_names(load_given_benchmarks())
+    return known_runs()
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ from planner.files.benchmarks.vllm_results import is_vllm_result, read_vllm_resu
 from planner.files.disk.csv_rows import csv_cells, listed
 from planner.files.disk.documents import parse_json, read_json, read_yaml
 from planner.files.disk.names import canonical, shipped_models
-from planner.files.disk.opening import MOST_OF_A_LINE, MOST_OF_A_LIST, opened
+from planner.files.disk.opening import MOST_OF_A_LINE, MOST_OF_A_LIST, opened, packing_of
 from planner.files.models.gpu_specs import load_gpu_specs
 from planner.files.models.models import load_model
 from planner.files.sections import Section, nearest_hint
@@ -68,11 +68,14 @@ def _runs(content: ToolResult | tuple[BenchmarkRun, ...], conditions: Conditions
 
 
 def _read(path: Path) -> ToolResult | tuple[BenchmarkRun, ...]:
-    """A file by what it begins with."""
+    """A file by what it begins with; packed ones are tables."""
     with opened(path) as stream:
+        packed = bool(packing_of(path, stream))
         head = stream.read(MOST_OF_A_LINE + 1)
     if head.startswith(MAGIC):
         return read_dynamo_profile(path)
+    if packed:
+        return read_point_table(path)
     text = head.decode("utf-8-sig", errors="replace").lstrip()
     first_line = text.partition("\n")[0]
     if not text.startswith("{"):

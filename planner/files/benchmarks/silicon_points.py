@@ -1,7 +1,8 @@
 """Serving points as aiconfigurator-core lists them (`systems/silicon_sample.csv`): a closed loop a row, in any mode.
 
 The rate follows from Little's law: `silicon_concurrency` requests over TTFT plus answer x TPOT. Rows that come from
-InferenceX (`db-dump`, or a dated `source_file`) have lengths as in `serving_points.py`: they tell the longest. Their degrees came through several conversions. What decides, by rows of one measurement or configuration (held in
+InferenceX (`db-dump`, or a dated `source_file`) tell the longest lengths, as those of `serving_points.py`.
+Their degrees came through several conversions. What decides is rows of one measurement or configuration (held in
 tests/files/benchmarks/test_silicon_points.py):
 
 - `batch_size` times `attention_dp_size`, as both are written, is the concurrency.
@@ -51,7 +52,10 @@ _FP4_OF = {  # what others have
     "qwen3-32b": (0.5625, 0.5625, 1.0),
 }
 _DRAFTING_DAYS = {("trtllm", "2026-01-14"), ("trtllm", "2026-02-05"), ("trtllm", "2026-02-06")}
-_MIXED_DAYS = {("sglang", "b200_sxm", "fp8", "2026-03-25"), ("sglang", "b300_sxm", "fp8", "2026-04-03")}
+_MIXED_DAYS = {
+    ("deepseek-r1", "sglang", "b200_sxm", "fp8", "2026-03-25"),
+    ("qwen3.5-397b-a17b", "sglang", "b300_sxm", "fp8", "2026-04-03"),
+}
 
 
 def read_silicon_points(path: Path) -> tuple[BenchmarkRun, ...]:
@@ -90,7 +94,7 @@ def _run(row: PointRow) -> BenchmarkRun:
     rates = [(Metric.OUTPUT_RATE, requests_per_s * answer / max(decode.gpus, 1))]
     if prefill is not None:
         rates.append((Metric.INPUT_RATE, requests_per_s * prompt / max(prefill.gpus, 1)))
-    day = _word(row, "measured")[:10]
+    day = _word(row, "measured", r"20\d\d-\d\d-\d\d")
     return BenchmarkRun(
         row=row.place,
         gpu=_GPUS.get(row.name("system"), row.name("system")),
@@ -111,9 +115,9 @@ def _run(row: PointRow) -> BenchmarkRun:
     )
 
 
-def _word(row: PointRow, name: str) -> str:
-    """One of the `name=value` words of a row's source."""
-    found = re.search(rf"\b{name}=([^;\s]+)", row.text("silicon_data_source"))
+def _word(row: PointRow, name: str, form: str) -> str:
+    """One of the `name=value` words of a row's source; empty where there is none of that form."""
+    found = re.search(rf"\b{name}=({form})(?!\d)", row.text("silicon_data_source"))
     return found[1] if found else ""
 
 
@@ -126,8 +130,7 @@ def _of_database(row: PointRow) -> bool:
 
 
 def _concurrency(row: PointRow) -> float | None:
-    word = _word(row, "silicon_concurrency")
-    return float(word) if word.isdigit() and int(word) else None
+    return float(_word(row, "silicon_concurrency", r"[1-9]\d{0,8}") or 0) or None
 
 
 def _model(row: PointRow) -> str:
@@ -171,8 +174,7 @@ def _doubt(row: PointRow, day: str, decode: Pool) -> str:
     doubts = {
         "it does not tell how many workers its pools have.": not decode.workers,
         "it does not tell its concurrency.": told is None,
-        "its batch size and concurrency do not agree.": in_groups[0] is not None
-        and told != in_groups[0] * in_groups[1],
+        "its batch size and concurrency do not agree.": not split and told != in_batches,
         "its degrees look like those of a pool of split serving.": not split and row.text("system").startswith("gb"),
         "its pipeline stages are not predicted.": row.whole("pp_size", default=1) > 1,
         "it does not tell whether drafts were on.": _drafts_are_untold(row, day),
@@ -183,5 +185,5 @@ def _doubt(row: PointRow, day: str, decode: Pool) -> str:
 def _drafts_are_untold(row: PointRow, day: str) -> bool:
     if not _of_inferencex(row):
         return _model(row).startswith("deepseek")
-    where = (row.text("backend"), row.text("system"), row.text("precision"), day)
+    where = (_model(row), row.text("backend"), row.text("system"), row.text("precision"), day)
     return where in _MIXED_DAYS and not _of_database(row)
