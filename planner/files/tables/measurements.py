@@ -20,6 +20,7 @@ from planner.files.models.models import load_model
 from planner.files.sections import nearest_hint
 
 LEFT_OUT = Path(__file__).resolve().parents[1] / "measurement_sets" / "left_out.csv"
+PEER = Path(__file__).resolve().parents[1] / "measurement_sets" / "peer.csv.xz"
 PUBLISHED = Path(__file__).resolve().parents[1] / "measurement_sets" / "published.csv"
 _MOST_FAULTS = 5
 _COUNTED_FAULTS = 10_000
