@@ -23,7 +23,8 @@ from planner.evaluation.evaluator import Evaluator
 
 _Place = tuple[str, Phase, Phase]
 """GPU type, phase of the work, phase of the islands that do it: mixed ones do both."""
-_Work, _Bands = dict[_Place, float], dict[_Place, Band | None]
+_Work = dict[_Place, float]
+_Bands = dict[_Place, Band | None]
 
 
 def with_bands(points: Sequence[FrontierPoint], evaluator: Evaluator) -> tuple[FrontierPoint, ...]:

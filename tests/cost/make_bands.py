@@ -14,7 +14,7 @@ import csv
 import itertools
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,9 +45,41 @@ relation, slice, P10 and P90 of ln(measured / predicted) of rates, left-out poin
 
 
 @dataclass(frozen=True, kw_only=True)
+class Point:
+    """A row of the record with what was measured, and where. `old`: by an engine of before 2025."""
+
+    cells: Mapping[str, str]
+    figure: Figure
+    measured: float
+    gpu: GpuSpec
+    model: ModelSpec
+    engine: str = ""
+    precision: str = ""
+    configuration: tuple[object, ...] = ()
+    old: bool = False
+
+    @property
+    def row(self) -> tuple[str, int]:
+        """File and row of the run."""
+        return self.cells["file"], int(self.cells["row"])
+
+    @property
+    def logs(self) -> dict[Relation, float]:
+        """ln(measured / predicted) of a rate, -ln of a time, by relation."""
+        sign = -1.0 if Metric(self.cells["metric"]).is_time else 1.0
+        logs = {
+            relation: sign * math.log(self.measured / float(self.cells[column]))
+            for relation, column in COLUMNS.items()
+            if self.cells.get(column)
+        }
+        if {Relation.SAME, Relation.GPU, Relation.MODEL} <= set(logs):
+            logs[Relation.FORMULAS] = logs[Relation.MODEL] + logs[Relation.GPU] - logs[Relation.SAME]
+        return logs
+
+
+@dataclass(frozen=True, kw_only=True)
 class Residual:
-    """ln(measured / predicted) of a rate, -ln of a time, by relation, and what the point is one of. `row`: of which file
-    and run."""
+    """How far one figure of a run was off, by relation, and what it is one of; `model`: known by its shape."""
 
     row: tuple[str, int]
     figure: Figure
@@ -58,87 +90,64 @@ class Residual:
     dimensions: Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where something was measured."""
-
-    gpu: GpuSpec
-    model: ModelSpec
-    engine: str
-
-
-def recorded() -> Iterator[dict[str, str]]:
+def points(runs: Iterable[NamedRun]) -> list[Point]:
+    """Everything that was left out once."""
+    by_place = {(n.run.file.rsplit("/", 1)[-1], n.run.row): n for n in runs}
+    steps = {step.row: step for step in files.load_published_measurements() if step.fitted}
+    gpus, models = files.measured_records(tuple(steps.values()), "published")
     with Path(LEFT_OUT).open(encoding="utf-8", newline="") as stream:
-        yield from csv.DictReader(stream)
-
-
-def residuals(runs: Iterable[NamedRun]) -> list[Residual]:
-    """Of every left-out prediction by new engines."""
-    by_place = {(n.run.file.rsplit("/", 1)[-1], n.run.row): n for n in runs}
-    names = names_by_shape(place.model for place in places(runs))
-    steps = {step.row: step for step in files.load_published_measurements()}
-    gpus, models = files.measured_records(tuple(steps.values()), "published")
-    known = []
-    for row in recorded():
-        metric, number = Metric(row["metric"]), int(row["row"])
-        if metric is Metric.STEP:
-            step = steps[number]
-            if not step.fitted:
-                continue
-            figure, measured, model, gpu = step.phase, step.ms, models[step.model], gpus[step.gpu].name
-            configuration: tuple[object, ...] = ("step", step.row)
-            engine, precision = "", ""
-        else:
-            named = by_place[row["file"], number]
-            assert named.model is not None
-            run = named.run
-            if run.year is not None and run.year < FIRST_NEW_YEAR:
-                continue
-            figure, measured, model, gpu = FIGURES[row["kind"]], dict(run.measured)[metric], named.model, run.gpu
-            configuration = (run.file, gpu, run.model, run.engine, run.precision, run.prefill, run.decode)
-            engine, precision = habits(run.engine).name, run.precision.text
-        sign = -1.0 if metric.is_time else 1.0
-        logs = {
-            relation: sign * math.log(measured / float(row[column]))
-            for relation, column in COLUMNS.items()
-            if row.get(column)
-        }
-        if {Relation.SAME, Relation.GPU, Relation.MODEL} <= set(logs):
-            logs[Relation.FORMULAS] = logs[Relation.MODEL] + logs[Relation.GPU] - logs[Relation.SAME]
-        kind = MOE if model.routed_experts else DENSE
-        dimensions = {"kind": row["kind"], "GPU": gpu, "model": names[model.parameters], "engine": engine}
-        dimensions |= {"precision": precision, "model kind": kind, "file": row["file"]}
-        known.append(
-            Residual(
-                row=(row["file"], number),
-                figure=figure,
-                model=names[model.parameters],
-                kind=kind,
-                configuration=configuration,
-                logs=logs,
-                dimensions=dimensions,
-            )
-        )
-    return known
-
-
-def places(runs: Iterable[NamedRun]) -> list[Place]:
-    """Where the recorded figures were measured."""
-    by_place = {(n.run.file.rsplit("/", 1)[-1], n.run.row): n for n in runs}
-    steps = {step.row: step for step in files.load_published_measurements()}
-    gpus, models = files.measured_records(tuple(steps.values()), "published")
+        rows = list(csv.DictReader(stream))
     found = []
-    for row in recorded():
-        if row["metric"] == Metric.STEP:
+    for row in rows:
+        if row["metric"] != Metric.STEP:
+            found.append(_of_run(row, by_place[row["file"], int(row["row"])]))
+        elif int(row["row"]) in steps:
             step = steps[int(row["row"])]
-            found.append(Place(gpu=gpus[step.gpu], model=models[step.model], engine=""))
-        else:
-            named = by_place[row["file"], int(row["row"])]
-            assert named.gpu is not None
-            assert named.model is not None
-            engine = habits(named.run.engine).name if named.run.engine else ""
-            found.append(Place(gpu=named.gpu, model=named.model, engine=engine))
+            place = {"gpu": gpus[step.gpu], "model": models[step.model], "configuration": ("step", step.row)}
+            found.append(Point(cells=row, figure=step.phase, measured=step.ms, **place))
     return found
+
+
+def _of_run(row: Mapping[str, str], named: NamedRun) -> Point:
+    run = named.run
+    assert named.gpu is not None
+    assert named.model is not None
+    return Point(
+        cells=row,
+        figure=FIGURES[row["kind"]],
+        measured=dict(run.measured)[Metric(row["metric"])],
+        gpu=named.gpu,
+        model=named.model,
+        engine=habits(run.engine).name if run.engine else "",
+        precision=run.precision.text,
+        configuration=(run.file, run.gpu, run.model, run.engine, run.precision, run.prefill, run.decode),
+        old=run.year is not None and run.year < FIRST_NEW_YEAR,
+    )
+
+
+def residuals(found: Iterable[Point]) -> list[Residual]:
+    """Of every left-out prediction by new engines."""
+    listed = list(found)
+    names = names_by_shape(point.model for point in listed)
+    known = []
+    for point in listed:
+        if not point.old:
+            kind, name = MOE if point.model.routed_experts else DENSE, names[point.model.parameters]
+            known.append(
+                Residual(
+                    row=point.row,
+                    figure=point.figure,
+                    model=name,
+                    kind=kind,
+                    configuration=point.configuration,
+                    logs=point.logs,
+                    dimensions={
+                        **{"file": point.row[0], "kind": point.cells["kind"], "GPU": point.gpu.name, "model": name},
+                        **{"engine": point.engine, "precision": point.precision, "model kind": kind},
+                    },
+                )
+            )
+    return known
 
 
 def names_by_shape(models: Iterable[ModelSpec]) -> dict[int, str]:
@@ -183,33 +192,35 @@ def table(known: Iterable[Residual]) -> list[BandRow]:
     return sorted(rows, key=lambda row: (order.index((row.figure, row.relation)), row.slice))
 
 
-def measured(found: Iterable[Place]) -> list[tuple[str, str, str, int, str]]:
+def measured(found: Iterable[Point]) -> list[tuple[str, str, str, int, str]]:
     """The rows of MEASURED."""
     listed = list(found)
-    names = names_by_shape(place.model for place in listed)
+    names = names_by_shape(point.model for point in listed)
     engines: dict[tuple[str, str, str, int], set[str]] = {}
-    for place in listed:
-        shape = place.model.parameters
-        engines.setdefault((place.gpu.family, place.gpu.name, names[shape], shape), set()).add(place.engine)
+    for point in listed:
+        shape = point.model.parameters
+        engines.setdefault((point.gpu.family, point.gpu.name, names[shape], shape), set()).add(point.engine)
     return [(*place, " ".join(sorted(of - {""}))) for place, of in sorted(engines.items())]
 
 
-def text(known: Iterable[Residual], found: Iterable[Place]) -> str:
+def text(found: Iterable[Point]) -> str:
     """The module."""
+    listed = list(found)
     lines = [HEAD, "MEASURED: tuple[tuple[str, str, str, int, str], ...] = ("]
-    lines += [f'    ("{family}", "{gpu}", "{model}", {shape}, "{engines}"),' for family, gpu, model, shape, engines in
-              measured(found)]  # fmt: skip
+    lines += [
+        f'    ("{family}", "{gpu}", "{model}", {shape}, "{engines}"),'
+        for family, gpu, model, shape, engines in measured(listed)
+    ]
     lines += [")", "ROWS: tuple[tuple[str, str, str, float, float, int], ...] = ("]
     lines += [
         f'    ("{row.figure}", "{row.relation}", "{row.slice}", {row.log_low:g}, {row.log_high:g}, {row.points}),'
-        for row in table(known)
+        for row in table(residuals(listed))
     ]
     return "\n".join([*lines, ")", ""])
 
 
 def main() -> None:
-    runs = files.resolve_names(files.load_given_benchmarks())
-    sys.stdout.write(text(residuals(runs), places(runs)))
+    sys.stdout.write(text(points(files.resolve_names(files.load_given_benchmarks()))))
 
 
 if __name__ == "__main__":
