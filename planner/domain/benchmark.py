@@ -189,7 +189,8 @@ class SliceError:
 class Accuracy:
     """Predictions judged: by slice, worst first in `worst`; `pairs` of GPU types at equal work, `in_order` of them.
 
-    Only pairs count whose measured rates differ by more than 15 %.
+    Only pairs count whose measured rates differ by more than 15 %. `covered`: share of the figures within their bands,
+    `interval`: mean interval score of these (in logarithms; the less the better).
     """
 
     figures: tuple[JudgedFigure, ...]
@@ -198,6 +199,7 @@ class Accuracy:
     pairs: int
     in_order: int
     covered: float
+    interval: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,7 +70,7 @@ def _judged(
     ]
     if left_out:
         judged = cost.without_fit(judged, files.load_left_out())
-    return cost.accuracy(judged, calibration)
+    return cost.accuracy(judged)
 
 
 def _row(item: "JudgedFigure") -> dict[str, object]:
@@ -107,7 +107,10 @@ def _show(judged: "Accuracy") -> None:
         screen.show_prose(
             f"GPU types at equal work, more than 15 % apart: {judged.in_order} of {judged.pairs} pairs in order"
         )
-    screen.show_prose(f"within their 80 % bands: {judged.covered:.0%} of the figures")
+    screen.show_prose(
+        f"within their 80 % bands: {judged.covered:.0%} of the figures; mean interval score {judged.interval:.3f} "
+        "(width of a band + 10 times what lies beyond it, in logarithms)"
+    )
     worst = [
         (item.run.file.rsplit("/", 1)[-1], item.run.row, item.slice, str(item.metric), *_values(item))
         for item in judged.worst

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from planner.cost.arrays import Array
+from planner.cost.bands import FIGURES, figure_band
 from planner.cost.benchmarks.batches import (
     PREDICTORS,
     Batch,
@@ -69,7 +70,7 @@ def figures(
     """
     due = asked_figures(runs, among)
     answers = Predictions(runs).of(calibration)
-    return tuple(_judged(entry, metric, kind, answers) for entry, metric, kind in due)
+    return tuple(_judged(entry, metric, kind, answers, calibration) for entry, metric, kind in due)
 
 
 def asked_figures(
@@ -92,10 +93,20 @@ def asked_figures(
 
 
 def _judged(
-    entry: NamedRun, metric: Metric, kind: str, answers: Mapping[tuple[str, int, Metric], float]
+    entry: NamedRun,
+    metric: Metric,
+    kind: str,
+    answers: Mapping[tuple[str, int, Metric], float],
+    calibration: Calibration | None,
 ) -> JudgedFigure:
     run = entry.run
     predicted = answers.get((run.file, run.row, metric))
+    low = high = None
+    if predicted is not None and entry.gpu is not None and entry.model is not None:
+        engine = habits(run.engine).name if run.engine else ""
+        band = figure_band(FIGURES[kind], entry.gpu, entry.model, engine=engine, calibration=calibration)
+        band = band.inverse if metric.is_time else band
+        low, high = predicted * band.low, predicted * band.high
     reason = entry.reason or ("" if predicted is not None else _unanswered(entry))
     return JudgedFigure(
         run=run,
@@ -104,6 +115,8 @@ def _judged(
         predicted=predicted,
         kind=kind,
         slices=slices(entry),
+        low=low,
+        high=high,
         reason=reason,
     )
 

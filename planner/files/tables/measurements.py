@@ -42,7 +42,7 @@ def is_step_table(path: Path) -> bool:
 def load_left_out() -> dict[tuple[str, int, str], float]:
     """What fits without a point's configuration predicted of the points at hand: by file name, row and metric."""
     rows = csv.DictReader(io.StringIO(read_text(LEFT_OUT), newline=""))
-    return {(row["file"], int(row["row"]), row["metric"]): float(row["without_configuration"]) for row in rows}
+    return {(row["file"], int(row["row"]), row["metric"]): float(row["by_configuration"]) for row in rows}
 
 
 def load_measurements(path: Path) -> tuple[Measurement, ...]:
