@@ -4,10 +4,10 @@ Needs the extra `peer`; half a minute, of which it prints the CPU seconds:
 
     PYTHONPATH=tests/cost python tests/cost/make_peer_figures.py
 
-The peer has steps, not loops; the loop is the same for all its engines, n requests in flight on an attention group, b
-of them in decode: TPOT = (step of b half-way through their answers + b prompts / answer) / gain of drafts, TTFT = a
-prompt, b = n answers / (TTFT + answers). A pool of decode alone has no prompts, and the requests that Little's law
-says. The drafts' gain is ours, and so is the choice of degrees: rows' own are those of the runs as we read them.
+The peer has steps, not loops; the loop is one line, of n requests in flight on an attention group: TPOT = (step of n
+half-way through their answers + n prompts / answer) / gain of drafts, TTFT = a prompt and a token, and the rate by
+Little's law. (With the requests that are in decode in place of n it does no better.) A pool of decode alone has no
+prompts, and the requests that were in it. The drafts' gain is ours; degrees are those of the runs as we read them.
 """
 
 import contextlib
@@ -57,12 +57,15 @@ CHECKPOINTS: dict[tuple[str, str], tuple[str, dict[str, str]]] = {
     ("qwen3.5", "fp4"): ("nvidia/Qwen3.5-397B-A17B-NVFP4", {}),
 }
 # where it has no table of 8-bit attention
-SECOND_CHOICES = ({}, {"fmha_quant_mode": "bfloat16"}, {"fmha_quant_mode": "bfloat16", "kvcache_quant_mode": "bfloat16"})
+_SLOW = {"fmha_quant_mode": "bfloat16"}
+SECOND_CHOICES: tuple[dict[str, str], ...] = ({}, _SLOW, _SLOW | {"kvcache_quant_mode": "bfloat16"})
 LARGEST_BATCH = 2048
 
 
 @cache
-def engine(path: str, system: str, backend: str, pool: Pool, drafts: int, modes: tuple[tuple[str, str], ...]) -> object:
+def engine(
+    path: str, system: str, backend: str, pool: Pool, drafts: int, modes: tuple[tuple[str, str], ...]
+) -> EngineHandle:
     degrees = {"tp_size": pool.tp, "attention_dp_size": pool.dp}
     degrees |= {"moe_ep_size": pool.ep, "moe_tp_size": max(1, pool.worker_gpus // pool.ep)}
     return EngineHandle.compile(path, system, backend, nextn=drafts, **degrees, **dict(modes))
@@ -92,14 +95,11 @@ def figures_of(peer: EngineHandle, run: BenchmarkRun) -> dict[Metric, float]:
     if run.disaggregated:
         return {Metric.TPOT: decode_ms(peer, in_decode(run), run) / gain}
     prompt_ms = peer.predict_prefill_latency(1, run.input_tokens)
-    flying = run.concurrency / (run.decode.workers * run.decode.dp)
-    sequences, tpot = flying, 0.0
-    for _ in range(8):
-        tpot = (decode_ms(peer, sequences, run) + sequences * prompt_ms / run.output_tokens) / gain
-        answer_ms = run.output_tokens * tpot
-        sequences = flying * answer_ms / (prompt_ms + tpot + answer_ms)
-    rate = sequences / run.decode.tp / tpot * 1000
-    return {Metric.OUTPUT_RATE: rate, Metric.TTFT: prompt_ms + tpot, Metric.TPOT: tpot}
+    flying = (run.concurrency or 1.0) / (run.decode.workers * run.decode.dp)
+    tpot = (decode_ms(peer, flying, run) + flying * prompt_ms / run.output_tokens) / gain
+    ttft = prompt_ms + tpot
+    rate = flying * run.output_tokens / (ttft + run.output_tokens * tpot) / run.decode.tp * 1000
+    return {Metric.OUTPUT_RATE: rate, Metric.TTFT: ttft, Metric.TPOT: tpot}
 
 
 def predicted(run: BenchmarkRun) -> dict[Metric, float]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from benchmark_evidence import known_runs
 
-from planner.cost import accuracy, band_table, coverage, interval_score, judged_runs, predict_ms, without_fit
+from planner.cost import accuracy, band_table, coverage, interval_score, judged_runs, predict_ms, with_records
 from planner.cost.bands import Figure, slice_band
 from planner.domain import Accuracy, JudgedFigure, Load, Metric, NamedRun, Phase, Relation
 from planner.files import load_left_out, load_published_measurements, measured_records
@@ -51,7 +51,7 @@ def seen(runs: tuple[NamedRun, ...]) -> Accuracy:
 
 @pytest.fixture(scope="module")
 def unseen(runs: tuple[NamedRun, ...]) -> Accuracy:
-    return accuracy(without_fit(judged_runs(runs), load_left_out()))
+    return accuracy(with_records(judged_runs(runs), left_out=load_left_out(), peer={}))
 
 
 def mean_error(figures: list[JudgedFigure]) -> float:

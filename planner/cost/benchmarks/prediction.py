@@ -6,6 +6,7 @@ its ranks, TTFT above QUEUED_MS), and no run of the same machine, engine, precis
 1 / NEAR_BEST as much.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -140,9 +141,14 @@ def slices(entry: NamedRun) -> tuple[tuple[str, str], ...]:
         ("model kind", kind),
         ("engine", habits(run.engine).name if run.engine else ""),
         ("phase", serving),
-        ("precision", run.precision.text),
+        ("precision", bits(run.precision.expert_bytes)),
         ("concurrency", _concurrency(run)),
     )
+
+
+def bits(size: float) -> str:
+    """Of a weight of so many bytes, without its scale."""
+    return f"{2 ** round(math.log2(8 * size))} bits"
 
 
 def _concurrency(run: BenchmarkRun) -> str:
