@@ -190,7 +190,8 @@ FEWEST_OF_A_SLICE = 10
 
 
 def accuracy_table(judged: Accuracy) -> tuple[Block, ...]:
-    """Errors by kind of figure and by slice of ten figures or more as tables, with the order of GPU types and the bands' cover below them."""
+    """Errors by kind of figure and by slice of ten figures or more as tables; the order of GPU types and the bands'
+    cover below them."""
 
     def rows_of(dimension: str) -> list[SliceError]:
         fewest = 1 if dimension == "figure" else FEWEST_OF_A_SLICE
