@@ -54,6 +54,7 @@ _SGLANG = EngineHabits(name="sglang", kernels="sglang", tokens_per_step=16384, r
 HABITS: Mapping[str, EngineHabits] = MappingProxyType(
     {
         "trt": _TRT,
+        "trtllm": _TRT,
         "tensorrt-llm": _TRT,
         "trtllm": _TRT,
         "dynamo-trt": _TRT,

@@ -35,6 +35,7 @@ class CostSettings:
     `engine`: whose measured kernels count (empty: formulas alone).
     `max_pipeline_stages`: None lets dense models take up to 8, models with experts none. `reach`: where a placed
     replica lies (None: as compactly as NVLink domains and switches allow). `speculation` stands for the `mtp_` keys.
+    `engine`: whose servers these are (empty: any engine's).
     """
 
     mode: Annotated[CostMode, Key("the planner's own cost model, or the paper's")] = CostMode.DEFAULT
