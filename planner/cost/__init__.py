@@ -2,9 +2,9 @@
 
 from planner.cost.backend import AnalyticBackend, CostBackend, TabulatedBackend, open_backend
 from planner.cost.band_draws import UncertainRate, WorkShare, probability_better, rate_band, shares_of_best
-from planner.cost.bands import band_of, with_bands
+from planner.cost.bands import band_of, time_band, with_bands
 from planner.cost.benchmarks import BenchmarkFit, Evidence, RunsFit, fit_benchmarks, fit_own_runs
-from planner.cost.benchmarks.accuracy import accuracy, judged_runs, judged_step, without_fit
+from planner.cost.benchmarks.accuracy import accuracy, coverage, interval_score, judged_runs, judged_step, with_records
 from planner.cost.calibration import FreeFactor, doubts, fit_calibration, predict_ms, require_possible
 from planner.cost.closest import Closest, closest
 from planner.cost.device import CostContext
@@ -48,6 +48,7 @@ __all__ = [
     "closest",
     "compare_configurations",
     "configurations",
+    "coverage",
     "decode_time",
     "doubts",
     "explain",
@@ -55,6 +56,7 @@ __all__ = [
     "fit_benchmarks",
     "fit_calibration",
     "fit_own_runs",
+    "interval_score",
     "judged_runs",
     "judged_step",
     "largest_share",
@@ -74,6 +76,7 @@ __all__ = [
     "tabulate",
     "tabulate_placed",
     "tabulate_sizes",
+    "time_band",
     "with_bands",
-    "without_fit",
+    "with_records",
 ]

@@ -2,7 +2,8 @@
 
 | symbol  | meaning                                                                              | unit       |
 |---------|--------------------------------------------------------------------------------------|------------|
-| eps[g,p]| measured over predicted rate of GPU type g in phase p, two-piece lognormal           | 1          |
+| eps[g,p]| measured over predicted rate of GPU type g in phase p, two-piece lognormal; servers  | 1          |
+|         | that do both phases have one for both                                                |            |
 | z[g,p]  | its normal score: sqrt(rho) s[p] + sqrt(1 - rho) u[g,p], ranked to an exact normal   | 1          |
 | s, u    | standard normal: the error that all types of a phase share, and a type's own         | 1          |
 | rho     | SHARED                                                                               | 1          |
@@ -43,12 +44,16 @@ _LOW, _HIGH = 0.1, 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkShare:
-    """`share` of a phase's work that islands of one GPU type do, and the band of their rates (None: taken as exact)."""
+    """`share` of the work of `phase` that islands of a GPU type do, and the band of their rates (None: taken as exact).
+
+    `whose`: the phase of these islands, where they do both: they are as fast or slow in the one as in the other.
+    """
 
     gpu: str
     phase: Phase
     share: float
     band: Band | None
+    whose: Phase | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +129,7 @@ def _ratios(share: WorkShare) -> Array:
         return np.ones(DRAWS)
     low, high = math.log(share.band.low), math.log(share.band.high)
     middle = 0.0 if low < 0 < high else (low + high) / 2
-    scores = _scores(share.gpu, share.phase)
+    scores = _scores(share.gpu, share.whose or share.phase)
     return np.asarray(np.exp(middle + scores / _SCORE * np.where(scores < 0, middle - low, high - middle)))
 
 

@@ -1,55 +1,35 @@
-"""The band of an estimate: P10 and P90 of measured over predicted rates, from residuals of its slice.
+"""The band of an estimate: P10 and P90 of measured over predicted figures, of measurements left out accordingly.
 
-| symbol | meaning                                                                    | unit |
-|--------|----------------------------------------------------------------------------|------|
-| slice  | GPU family, kind of model (dense, moe), phase                              |      |
-| r      | residual ln(measured / predicted) of a measurement left out of the fit     | 1    |
-| n, m, s| number, mean and standard deviation of somebody's own residuals            | 1    |
-| t      | 0.9 quantile of Student's t with n - 1 degrees of freedom                  | 1    |
-| band   | exp of P10 and P90 of r; of own residuals m -+ t s sqrt(1 + 1/n)           | 1    |
+| symbol  | meaning                                                                      | unit |
+|---------|------------------------------------------------------------------------------|------|
+| figure  | rate of a phase (mixed: of servers that do both), or the TTFT; TPOT is the   |      |
+|         | inverse of decode's                                                          |      |
+| r       | residual ln(measured / predicted) of a rate, -ln of a time: positive where   | 1    |
+|         | the machine is faster than predicted                                         |      |
+| slice   | a model; MoE or dense models; empty: all                                     |      |
+| n, m, s | number, mean and standard deviation of somebody's own residuals              | 1    |
+| t       | 0.9 quantile of Student's t with n - 1 degrees of freedom                    | 1    |
+| band    | exp of P10 and P90 of r; of own residuals m -+ t s sqrt(1 + 1/n)             | 1    |
 
-What counts, the first that there is:
+What the prediction behind a residual did not see is what was never measured of the estimate (`Relation`): the run's
+own configuration, the engine with this model and type, the GPU type, the model, or model and type. A band reaches at
+least as far as those of all firmer relations. A slice with too few residuals has no row: the next larger one counts.
 
-1. the user's calibration measured this GPU type and model in this phase and tells its own left-out residuals: these
-2. type and model were measured: the slice's residuals, run by run
-3. another type or model of the slice was measured, and residuals without whole (type, model) groups are known: these
-4. else, and for a model with layers that no measured one has, carried over from other families: residuals without
-   the whole family, of this kind of model and phase
-
-3 and 4 are never narrower than the slices they are carried over from: their ends reach at least as far. Reference mode
-and profiles have no band: the one is compared with a paper, the other is somebody's own measurement.
-
-Left-out residuals of the cost model, one row a slice of the measurements: what bands are made of.
-
-A residual is ln(measured rate / predicted rate) of a measurement that the prediction was not fitted to. A row holds P10
-and P90 of the residuals of its slice: positive means that the machine was faster than predicted.
-
-| left out | a residual's prediction comes from a fit without | what the row stands for                          |
-|----------|--------------------------------------------------|--------------------------------------------------|
-| run      | that run alone                                   | GPU type and model were measured                 |
-| group    | every run of its GPU type and model              | another type or model of this family was         |
-| group,   | every run of its whole GPU family                | nothing of this family, or no model of this kind |
-| family   |                                                  |                                                  |
-| any      |                                                  |                                                  |
-
-`run` rows are the slices; a slice may have a `group` row beside it; each kind of model and phase has a `group` row of
-family any.
-
-Made from planner/files/measurement_sets/left_out.csv and the step times (a test holds them together): decode of MoE
-models from TPOT of disaggregated pools and decode steps (of families with fewer than eight of these from aggregated
-pools, too), prefill from saturated pools and prefill steps; dense models from saturated throughput and static batches,
-which tell no phase apart. Engines of before 2025 are left aside.
+Own measurements, where the user's calibration has left-out residuals of this GPU type and model in this phase, come
+before all others. Reference mode and profiles have no band: the one is compared with a paper, the other is somebody's
+own measurement.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from itertools import groupby
+from types import MappingProxyType
 
-from planner.cost.efficiency import origin_of
+from planner.cost.band_table import MEASURED, ROWS
 from planner.domain import (
     Band,
+    Calibration,
     CalibrationFit,
     CostMode,
     CostSettings,
@@ -57,82 +37,75 @@ from planner.domain import (
     GpuSpec,
     JudgedMeasurement,
     MeasuredBand,
+    Metric,
     ModelSpec,
     Origin,
     Phase,
+    Relation,
+    halves_of,
 )
-from planner.domain.efficiency import ANY_FAMILY
 from planner.errors import InconsistentPlanError
 
-DENSE, MOE = "dense", "moe"
-KINDS = (DENSE, MOE)
+DENSE, MOE, ALL = "dense", "MoE", ""
 
+Figure = Phase | Metric
+"""A phase's rate, or Metric.TTFT."""
 
-class LeftOut(StrEnum):
-    """What the fit behind a residual did not see."""
+FIGURES: Mapping[str, Figure] = MappingProxyType(
+    {
+        "saturated prefill": Phase.PREFILL,
+        "prefill steps": Phase.PREFILL,
+        "first token": Phase.PREFILL,
+        "decode steps": Phase.DECODE,
+        "disaggregated decode TPOT": Phase.DECODE,
+        "aggregated TPOT": Phase.DECODE,
+        "aggregated rate": Phase.MIXED,
+        "saturated throughput": Phase.MIXED,
+        "static batch": Phase.MIXED,
+        "aggregated TTFT": Metric.TTFT,
+    }
+)
+"""Of which figure a kind of measurement tells. First tokens of a batch that starts together are prefill alone."""
 
-    RUN = "run"
-    GROUP = "group"
+_WORDS: Mapping[Figure, str] = MappingProxyType(
+    {Phase.PREFILL: "prefill", Phase.DECODE: "decode", Phase.MIXED: "aggregated serving", Metric.TTFT: "TTFT"}
+)
+_LEFT_OUT = MappingProxyType(
+    {
+        Relation.SAME: "",
+        Relation.ENGINE: ", each engine left out",
+        Relation.GPU: ", each GPU type left out",
+        Relation.MODEL: ", each model left out",
+        Relation.FORMULAS: ", model and GPU type left out",
+    }
+)
+_FIRMEST_FIRST = tuple(_LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BandRow:
-    """P10 and P90 of ln(measured / predicted) over `points` residuals of one slice (log_low <= log_high)."""
+    """P10 and P90 of r over `points` residuals of a slice (log_low <= log_high)."""
 
-    family: str
-    kind: str
-    phase: Phase
+    figure: Figure
+    relation: Relation
+    slice: str
     log_low: float
     log_high: float
     points: int
-    left_out: LeftOut = LeftOut.RUN
 
 
-def _row(
-    family: str, kind: str, phase: Phase, log_low: float, log_high: float, points: int, left_out: LeftOut
-) -> BandRow:
-    return BandRow(
-        family=family, kind=kind, phase=phase, log_low=log_low, log_high=log_high, points=points, left_out=left_out
-    )
+def _figure(name: str) -> Figure:
+    return Metric.TTFT if name == Metric.TTFT else Phase(name)
 
 
-BAND_TABLE: tuple[BandRow, ...] = (
-    _row("blackwell", MOE, Phase.PREFILL, -0.172, 0.538, 14, LeftOut.RUN),
-    _row("cdna4", MOE, Phase.PREFILL, -0.897, 0.272, 7, LeftOut.RUN),
-    _row("hopper", MOE, Phase.PREFILL, -0.507, 0.252, 13, LeftOut.RUN),
-    _row("blackwell", MOE, Phase.DECODE, -0.142, 0.227, 78, LeftOut.RUN),
-    _row("cdna3", MOE, Phase.DECODE, -0.095, 0.275, 5, LeftOut.RUN),
-    _row("cdna4", MOE, Phase.DECODE, -0.295, 0.129, 53, LeftOut.RUN),
-    _row("hopper", MOE, Phase.DECODE, -0.371, 0.148, 36, LeftOut.RUN),
-    _row("blackwell", DENSE, Phase.PREFILL, -0.182, 0.181, 6, LeftOut.RUN),
-    _row("cdna3", DENSE, Phase.PREFILL, -0.116, 0.118, 10, LeftOut.RUN),
-    _row("hopper", DENSE, Phase.PREFILL, -0.117, 0.113, 8, LeftOut.RUN),
-    _row("blackwell", DENSE, Phase.DECODE, -0.182, 0.181, 6, LeftOut.RUN),
-    _row("cdna3", DENSE, Phase.DECODE, -0.116, 0.118, 10, LeftOut.RUN),
-    _row("hopper", DENSE, Phase.DECODE, -0.117, 0.113, 8, LeftOut.RUN),
-    _row("blackwell", MOE, Phase.PREFILL, -0.127, 0.594, 14, LeftOut.GROUP),
-    _row("cdna4", MOE, Phase.PREFILL, -1.223, -0.035, 7, LeftOut.GROUP),
-    _row("hopper", MOE, Phase.PREFILL, -0.572, 0.253, 13, LeftOut.GROUP),
-    _row(ANY_FAMILY, MOE, Phase.PREFILL, -0.571, 0.451, 35, LeftOut.GROUP),
-    _row("blackwell", MOE, Phase.DECODE, -0.131, 0.263, 78, LeftOut.GROUP),
-    _row("cdna3", MOE, Phase.DECODE, -0.096, 0.271, 5, LeftOut.GROUP),
-    _row("cdna4", MOE, Phase.DECODE, -0.309, 0.131, 53, LeftOut.GROUP),
-    _row("hopper", MOE, Phase.DECODE, -0.396, 0.133, 36, LeftOut.GROUP),
-    _row(ANY_FAMILY, MOE, Phase.DECODE, -0.277, 0.202, 169, LeftOut.GROUP),
-    _row("blackwell", DENSE, Phase.PREFILL, -0.167, 0.127, 6, LeftOut.GROUP),
-    _row("cdna3", DENSE, Phase.PREFILL, -0.144, 0.141, 10, LeftOut.GROUP),
-    _row("hopper", DENSE, Phase.PREFILL, -0.128, 0.11, 8, LeftOut.GROUP),
-    _row(ANY_FAMILY, DENSE, Phase.PREFILL, -0.144, 0.15, 24, LeftOut.GROUP),
-    _row("blackwell", DENSE, Phase.DECODE, -0.167, 0.127, 6, LeftOut.GROUP),
-    _row("cdna3", DENSE, Phase.DECODE, -0.144, 0.141, 10, LeftOut.GROUP),
-    _row("hopper", DENSE, Phase.DECODE, -0.128, 0.11, 8, LeftOut.GROUP),
-    _row(ANY_FAMILY, DENSE, Phase.DECODE, -0.144, 0.15, 24, LeftOut.GROUP),
+BAND_TABLE = tuple(
+    BandRow(figure=_figure(figure), relation=Relation(relation), slice=of, log_low=low, log_high=high, points=points)
+    for figure, relation, of, low, high, points in ROWS
 )
 
 FEWEST_OWN_RESIDUALS = 3
 """Of fewer, a spread tells nothing (t is 3.08 of two points): the slice's residuals count."""
 
-_KIND_WORDS = {DENSE: "dense", MOE: "MoE"}
 _TAIL = 0.9
 
 
@@ -140,62 +113,103 @@ def band_of(gpu: GpuSpec, model: ModelSpec, phase: Phase, settings: CostSettings
     """The band of rates of `model` on `gpu` in `phase`; None in reference mode and of a profile's times."""
     if settings.mode is CostMode.REFERENCE or settings.source is CostSource.TABULATED:
         return None
-    calibration = settings.calibration
-    for measured_band in calibration.bands if calibration else ():
-        if (measured_band.gpu, measured_band.model, measured_band.phase) == (gpu.name, model.name, phase):
-            basis = f"{_points(measured_band.points)} of {model.name} on {gpu.name} in {phase}, the user's own"
-            return Band(low=measured_band.low, high=measured_band.high, basis=basis, points=measured_band.points)
-    origin, _ = origin_of(gpu, model, phase, calibration)
-    kind = MOE if model.routed_experts else DENSE
-    if model.unmeasured:
-        return _carried_over(kind, phase, BAND_TABLE, "of other layers than this model's")
-    return slice_band(gpu.family, kind, phase, measured=origin in (Origin.USER, Origin.PUBLISHED))
+    calibration, halves = settings.calibration, halves_of(phase)
+    own = [
+        band
+        for band in (calibration.bands if calibration else ())
+        if (band.gpu, band.model) == (gpu.name, model.name) and band.phase in halves
+    ]
+    if len(own) < len(halves):
+        return figure_band(phase, gpu, model, engine=settings.engine, calibration=calibration)
+    points = sum(band.points for band in own)
+    return Band(
+        low=min(band.low for band in own),
+        high=max(band.high for band in own),
+        basis=f"{_points(points)} of {model.name} on {gpu.name} in {' and '.join(halves)}, the user's own",
+        points=points,
+        relation=Relation.OWN,
+    )
 
 
-def slice_band(family: str, kind: str, phase: Phase, *, measured: bool, rows: Sequence[BandRow] = BAND_TABLE) -> Band:
-    """The band of a slice by the rows of a table. `measured`: GPU type and model are among the measurements.
+def time_band(gpu: GpuSpec, model: ModelSpec, phase: Phase, settings: CostSettings) -> Band | None:
+    """P10 and P90 of measured over predicted TTFT (prefill) or TPOT (decode); None where rates have none."""
+    of_rates = band_of(gpu, model, phase, settings)
+    if of_rates is None or phase is not Phase.PREFILL:
+        return of_rates and of_rates.inverse
+    # How long a first token takes is not how fast prompts are taken in: it waits in a queue, which nobody's steps tell.
+    return figure_band(Metric.TTFT, gpu, model, engine=settings.engine, calibration=settings.calibration).inverse
 
-    Raises InconsistentPlanError where the table lacks the row of all families for this kind and phase.
+
+def figure_band(
+    figure: Figure, gpu: GpuSpec, model: ModelSpec, *, engine: str = "", calibration: Calibration | None = None
+) -> Band:
+    """The band of a rate of `model` on `gpu` (of TTFT: of its inverse) by the measurements at hand."""
+    relation = relation_of(gpu, model, engine, calibration)
+    return slice_band(figure, relation, (known_as(model), MOE if model.routed_experts else DENSE))
+
+
+def slice_band(figure: Figure, relation: Relation, slices: Sequence[str], rows: Sequence[BandRow] = BAND_TABLE) -> Band:
+    """The band by the rows of a table; `slices`, the smallest first: what the estimate is one of.
+
+    Raises InconsistentPlanError where the table lacks this relation and all weaker ones.
     """
-    of_kind = [row for row in rows if (row.kind, row.phase) == (kind, phase)]
-    runs = [row for row in of_kind if row.left_out is LeftOut.RUN]
-    run = next((row for row in runs if row.family == family), None)
-    group = next((row for row in of_kind if row.left_out is LeftOut.GROUP and row.family == family), None)
-    words = f"{_KIND_WORDS[kind]} {phase}"
-    if run is not None and measured:
-        return _band([run], f"{_points(run.points)} of {words} on {_family_name(family)}")
-    if run is not None and group is not None:
-        basis = f"{_points(group.points)} of {words} on {_family_name(family)}, their GPU type and model left out"
-        return _band([group, run], basis)
-    return _carried_over(kind, phase, rows, "their GPU family left out")
+    by_place = {(row.relation, row.slice): row for row in rows if row.figure is figure}
+    firmer: list[BandRow] = []
+    for of in _FIRMEST_FIRST:
+        row = next((by_place[of, name] for name in (*slices, ALL) if (of, name) in by_place), None)
+        if row is None:
+            continue
+        firmer.append(row)
+        # Where nothing was left out in this way, the next weaker relation counts.
+        if _FIRMEST_FIRST.index(of) >= _FIRMEST_FIRST.index(relation):
+            return _band(firmer, relation)
+    raise InconsistentPlanError(
+        f"band table: must have a row of {_WORDS[figure]} for relation {relation} or a weaker one, got none.",
+        hint="Make planner/cost/band_table.py anew from all left-out predictions.",
+    )
 
 
-def _carried_over(kind: str, phase: Phase, rows: Sequence[BandRow], which: str) -> Band:
-    words, of_kind = f"{_KIND_WORDS[kind]} {phase}", [row for row in rows if (row.kind, row.phase) == (kind, phase)]
-    runs = [row for row in of_kind if row.left_out is LeftOut.RUN]
-    afar = next((row for row in of_kind if row.family == ANY_FAMILY), None)
-    if afar is None:
-        raise InconsistentPlanError(
-            f"band table: must have a row of family {ANY_FAMILY} for {words}, got none.",
-            hint="Add the residuals without whole families to planner/cost/bands.py.",
-        )
-    # What is carried over must not look firmer than what was measured.
-    return _band([afar, *runs], f"carried over: {_points(afar.points)} of {words}, {which}")
+def _band(rows: Sequence[BandRow], relation: Relation) -> Band:
+    """As wide as the widest row at either end: what is carried over must not look firmer than what was measured."""
+    last = rows[-1]
+    of = {ALL: "", MOE: " of MoE models", DENSE: " of dense models"}.get(last.slice, f" of {last.slice}")
+    basis = f"{_points(last.points)} of {_WORDS[last.figure]}{of}{_LEFT_OUT[last.relation]}"
+    return Band(
+        low=math.exp(min(row.log_low for row in rows)),
+        high=math.exp(max(row.log_high for row in rows)),
+        basis=f"carried over, {relation.words}: {basis}" if relation.words else basis,
+        points=last.points,
+        relation=relation,
+    )
 
 
-def _band(rows: Sequence[BandRow], basis: str) -> Band:
-    """As wide as the widest row at either end; the first row is the one that counts."""
-    low, high = min(row.log_low for row in rows), max(row.log_high for row in rows)
-    return Band(low=math.exp(low), high=math.exp(high), basis=basis, points=rows[0].points)
+def relation_of(gpu: GpuSpec, model: ModelSpec, engine: str, calibration: Calibration | None) -> Relation:
+    """How near the measurements at hand are to `model` on `gpu` by `engine` (empty: by any)."""
+    own = [f for f in (calibration.factors if calibration else ()) if f.origin is Origin.USER]
+    if any((gpu.name, model.name) in factor.measured for factor in own):
+        return Relation.SAME
+    known = known_as(model)
+    places = [(family, name, of, engines) for family, name, of, _, engines in MEASURED]
+    places += [(factor.family, name, of, "") for factor in own for name, of in factor.measured]
+    engines_here = [engines.split() for _, name, of, engines in places if (name, of) == (gpu.name, known)]
+    if engines_here:
+        return Relation.SAME if any(engine in ("", *engines) for engines in engines_here) else Relation.ENGINE
+    if not any(family == gpu.family for family, *_ in places):
+        return Relation.FORMULAS
+    if any(of == known for _, _, of, _ in places):
+        return Relation.GPU
+    of_type = any(name == gpu.name for _, name, *_ in places)
+    return Relation.MODEL if of_type and not model.unmeasured else Relation.FORMULAS
+
+
+def known_as(model: ModelSpec) -> str:
+    """The name under which a model of this shape was measured, at whatever precision; else its own."""
+    shape = model.parameters
+    return next((name for _, _, name, parameters, _ in MEASURED if parameters == shape), model.name)
 
 
 def _points(count: int) -> str:
     return f"{count} left-out point{'s' * (count != 1)}"
-
-
-def _family_name(family: str) -> str:
-    """Hopper, CDNA3, H20."""
-    return family.upper() if any(character.isdigit() for character in family) else family.capitalize()
 
 
 def with_bands(fit: CalibrationFit) -> CalibrationFit:

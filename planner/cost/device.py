@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from planner.cost.arrays import Array
 from planner.cost.efficiency import Efficiency, efficiency_of
-from planner.domain import Calibration, CostSettings, GpuSpec, ModelSpec, NetworkSettings, Phase
+from planner.cost.measured import Kernels, kernels_of
+from planner.domain import CostSettings, GpuSpec, ModelSpec, NetworkSettings, Phase
 from planner.errors import InputError
 
 _FLOP_PER_MS = 1e9
@@ -56,6 +57,7 @@ class Device:
     precision; `expert_reads`: most that few rows of an expert cost over the reading of its weights.
 
     `fans_out`: share of the tokens that cross the NIC once for each foreign domain, as in prefill, not for each expert.
+    `kernels`: what was measured of its engine's (None: formulas alone).
     """
 
     gpu: GpuSpec
@@ -72,6 +74,7 @@ class Device:
     host_link: float
     nic: Array | float
     fans_out: Array | float
+    kernels: Kernels | None = None
 
     def link(self, devices: Array) -> Array:
         """Bytes/ms at which so many GPUs side by side reach each other without a NIC: several NVLink domains of a host
@@ -80,10 +83,10 @@ class Device:
 
 
 def device(
-    gpu: GpuSpec, model: ModelSpec, phase: Phase, calibration: Calibration | None, *, overlapped: NDArray[np.bool_]
+    gpu: GpuSpec, model: ModelSpec, phase: Phase, settings: CostSettings, *, overlapped: NDArray[np.bool_]
 ) -> Device:
     """The rates of `gpu`, whose figures are sound. In prefill some SMs communicate where that is `overlapped`."""
-    efficiency = efficiency_of(gpu, calibration)
+    efficiency = efficiency_of(gpu, settings.calibration)
     share = np.asarray(efficiency.kernels(phase))
     if phase is Phase.PREFILL:
         share = share * np.where(overlapped, (gpu.sms - gpu.sms_for_communication) / gpu.sms, 1.0)
@@ -106,6 +109,7 @@ def device(
         host_link=gpu.host_link_gb_s * efficiency.nvlink * _BYTE_PER_MS,
         nic=gpu.nic_gb_s * efficiency.nic(phase) * _BYTE_PER_MS,
         fans_out=float(phase is Phase.PREFILL),
+        kernels=kernels_of(gpu, model, settings),
     )
 
 

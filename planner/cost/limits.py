@@ -79,7 +79,7 @@ def lossless(context: CostContext) -> CostContext:
     """The context on a GPU that reaches its data sheet."""
     gpu, model = context.gpu, context.model
     scores = max(1.0, arithmetic_tflops(gpu, model.kv_bytes, alone=False) / gpu.fp16_tflops)
-    return replace(context, settings=replace(context.settings, calibration=_data_sheet(scores)))
+    return replace(context, settings=replace(context.settings, calibration=_data_sheet(scores), engine=""))
 
 
 @lru_cache(maxsize=16)

@@ -40,9 +40,10 @@ from planner.cost.explanation import checked_step, explained_pass, require_lengt
 from planner.cost.images import image_parts
 from planner.cost.layers import Intake
 from planner.cost.limits import limits, lossless
-from planner.cost.parts import Part, StepCost
+from planner.cost.measured import Kernels
+from planner.cost.parts import StepCost
 from planner.cost.prefix_hits import shape_hits
-from planner.cost.step import Steps, common_parts, drafts_parts, fullest_rank, score_part, summed
+from planner.cost.step import Steps, common_parts, drafts_parts, fullest_rank, scheduling_part, score_part, summed
 from planner.domain import PHASES, CostSettings, GpuSpec, ModelSpec, Origin, ParallelConfig, Phase, StepExplanation
 from planner.errors import InfeasibleError, InputError
 
@@ -52,7 +53,7 @@ class Passes:
     """What passes are asked for: arrays that broadcast.
 
     `sequences` of an attention group with `cached` tokens each (b), `chunk` tokens of prompts of `prompt` tokens (c),
-    of which the prefix cache holds the share `hit`.
+    of which the prefix cache holds the share `hit`. `ep`: see `Steps`.
     """
 
     tp: Array
@@ -62,6 +63,7 @@ class Passes:
     chunk: Array
     prompt: Array
     hit: Numbers = 0.0
+    ep: Numbers | None = None
 
     @property
     def fresh(self) -> Array:
@@ -85,7 +87,7 @@ def mixed_cost(context: CostContext, passes: Passes) -> StepCost:
     """The parts of one pass (ms); `total_ms` is the pass, whatever it gains with drafts."""
     plain = np.array(False)
     by_phase = {
-        phase: device(context.gpu, context.model, phase, context.settings.calibration, overlapped=plain)
+        phase: device(context.gpu, context.model, phase, context.settings, overlapped=plain)
         for phase in PHASES
     }
     return pass_cost(by_phase[Phase.PREFILL], by_phase[Phase.DECODE], context.model, context.settings, passes)
@@ -97,10 +99,10 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
     verified = 1 + settings.drafting.drafted
     decoded, n = p.sequences * verified, p.sequences * verified + p.chunk
     blend = _blended(prefill, decode, p.chunk / n, decoded / n)
-    of_chunk, of_sequences = _work(model, passes, verified)
+    of_chunk, of_sequences = _work(model, passes, verified, prefill.kernels)
     # Weights are read once for both; the caches of sequences are in their scores' part.
     both = replace(of_chunk, projection_macs=of_chunk.projection_macs + of_sequences.projection_macs)
-    steps = Steps(phase=blend.phase, tp=p.tp, dp=p.dp, pp=single, length=p.prompt, batch=p.sequences)
+    steps = Steps(phase=blend.phase, tp=p.tp, dp=p.dp, pp=single, length=p.prompt, batch=p.sequences, ep=p.ep)
     scores = (
         score_part("attention", prefill, of_chunk),
         score_part("attention of sequences", decode, of_sequences),
@@ -123,9 +125,8 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
     drafts = drafts_parts(decode, draft_of(model, settings), settings, of_drafts, p.sequences)
     answered = decoded + p.chunk / p.fresh
     head = ffn.head_part(blend, model, tokens=answered, tp=p.tp)
-    fixed = Part(
-        name="scheduling",
-        latency_ms=np.where(p.chunk > 0, prefill.efficiency.step_prefill_ms, decode.efficiency.step_decode_ms),
+    fixed = scheduling_part(
+        decode, np.where(p.chunk > 0, prefill.efficiency.step_prefill_ms, decode.efficiency.step_decode_ms)
     )
     images = image_parts(prefill, model, settings, prompts=p.chunk / p.prompt, length=p.prompt, tp=p.tp, passes=single)
     # Only prompts lie unevenly over the ranks.
@@ -133,13 +134,15 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
     return summed(blend, model, steps, (*parts, *images, head, *drafts, fixed), single, gained=1.0, waiting=waiting)
 
 
-def _work(model: ModelSpec, passes: Passes, verified: int) -> tuple[AttentionWork, AttentionWork]:
+def _work(
+    model: ModelSpec, passes: Passes, verified: int, kernels: Kernels | None
+) -> tuple[AttentionWork, AttentionWork]:
     """Of the chunk and of the sequences. Of a prompt in several chunks the mean one counts."""
     p = passes
     intake = Intake(new=p.chunk, expanded=_expanded(p), prompts=p.chunk / p.fresh, fresh=p.fresh, prompt=p.prompt)
-    of_chunk = attention.prefill_work(model, intake, p.tp)
+    of_chunk = attention.prefill_work(model, intake, p.tp, kernels)
     of_sequences = attention.decode_work(
-        model, sequences=p.sequences, tokens=as_array(verified), cached=p.cached, tp=p.tp
+        model, sequences=p.sequences, tokens=as_array(verified), cached=p.cached, tp=p.tp, kernels=kernels
     )
     return of_chunk, of_sequences
 

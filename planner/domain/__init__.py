@@ -52,6 +52,7 @@ from planner.domain.efficiency import (
     Origin,
     RateBand,
     RateComparison,
+    Relation,
 )
 from planner.domain.engine import EngineProfile
 from planner.domain.explanations import GpuWorth, PhaseWorth, RangeHeadroom, Sensitivity

@@ -1,6 +1,6 @@
 """Efficiency factors: what kernels and links reach of data sheets; measured step times, and how far off both are."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated
 
@@ -11,17 +11,53 @@ _Ratio = Annotated[float, Bounds(above=0)]
 _Count = Annotated[int, Bounds(low=0)]
 
 
+class Relation(StrEnum):
+    """How near the measurements behind a band are to what is estimated, from the firmest to the weakest.
+
+    `own`: the user's own runs. `same`: this model on this GPU type with this engine. Of the others one thing was never
+    measured: `engine`, this model on this type with this engine; `gpu`, this model on this type; `model`, this model on
+    any; `formulas`, neither the model nor the type, or nothing of the type's family, or no model with such layers.
+    """
+
+    OWN = "own"
+    SAME = "same"
+    ENGINE = "engine"
+    GPU = "gpu"
+    MODEL = "model"
+    FORMULAS = "formulas"
+
+    @property
+    def words(self) -> str:
+        """What was never measured: `no measurement of this model`; nothing of own and same."""
+        return _NEVER_MEASURED.get(self.value, "")
+
+
+_NEVER_MEASURED = {
+    "engine": "no measurement of this model with this engine",
+    "gpu": "no measurement of this model on this GPU type",
+    "model": "no measurement of this model",
+    "formulas": "no measurement of this model or of its like on such GPUs",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """P10 and P90 of a measured rate over the predicted one (low <= high, both positive).
+    """P10 and P90 of a measured rate over the predicted one (low <= high, both positive); of times likewise.
 
     `basis` says in words which left-out measurements it comes from, `points` how many they are; 0: it is a prior.
+    `relation`: how near these are (None: a plan of before does not say).
     """
 
     low: Annotated[_Ratio, Key("P10 of measured over predicted rates")]
     high: Annotated[_Ratio, Key("P90 of measured over predicted rates")]
     basis: Annotated[str, Key("the left-out measurements that it comes from")] = ""
     points: Annotated[_Count, Key("how many measurements these are (0: a prior)")] = 0
+    relation: Annotated[Relation | None, Key("how near these are to what is estimated", sparse=True)] = None
+
+    @property
+    def inverse(self) -> "Band":
+        """Of a rate's band that of its time, and the other way about."""
+        return replace(self, low=1 / self.high, high=1 / self.low)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,6 @@ from planner.domain import (
     Route,
     Scenario,
     Shortfall,
-    halves_of,
 )
 
 
@@ -106,9 +105,9 @@ def _no_room(missing: int, pool: BucketPool, advice: str) -> str:
 
 
 def pool_estimates(scenario: Scenario, pools: Sequence[BucketPool]) -> tuple[Estimate, ...]:
-    """How firm the rates of every GPU type and phase of the pools are."""
+    """How firm the rates of every GPU type and phase of the pools are; of pools of both phases together."""
     estimates = []
-    for gpu, phase in sorted({(pool.gpu, phase) for pool in pools for phase in halves_of(pool.phase)}):
+    for gpu, phase in sorted({(pool.gpu, pool.phase) for pool in pools}):
         spec = scenario.inventory.item(gpu).gpu
         context = CostContext(gpu=spec, model=scenario.model, settings=scenario.cost)
         origin, source = origin_in(context, phase)

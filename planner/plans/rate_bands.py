@@ -64,15 +64,18 @@ def uncertain_rate(plan: Plan) -> UncertainRate:
 
 def _shares(plan: Plan, phase: Phase) -> list[WorkShare]:
     bands = {(estimate.gpu, estimate.phase): estimate.band for estimate in plan.provenance.estimates}
-    gpus = {island.id: island.gpu for island in plan.islands}
-    work: dict[str, float] = defaultdict(float)
+    islands = {island.id: island for island in plan.islands}
+    work: dict[tuple[str, Phase], float] = defaultdict(float)
     for route in plan.routing:
         if route.phase is phase:
-            work[gpus[route.island]] += _work(route)
+            island = islands[route.island]
+            # Plans of before have bands of the halves alone.
+            whose = Phase.MIXED if island.phase is Phase.MIXED and (island.gpu, Phase.MIXED) in bands else phase
+            work[island.gpu, whose] += _work(route)
     total = sum(work.values())
     return [
-        WorkShare(gpu=gpu, phase=phase, share=amount / total, band=bands.get((gpu, phase)))
-        for gpu, amount in work.items()
+        WorkShare(gpu=gpu, phase=phase, share=amount / total, band=bands.get((gpu, whose)), whose=whose)
+        for (gpu, whose), amount in work.items()
     ]
 
 

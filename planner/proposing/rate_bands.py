@@ -5,7 +5,7 @@ decode requests. Draws and what comes of them: `planner.cost.band_draws`.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.cost import UncertainRate, WorkShare, band_of, rate_band, shares_of_best
@@ -20,6 +20,11 @@ from planner.domain import (
     halves_of,
 )
 from planner.evaluation.evaluator import Evaluator
+
+_Place = tuple[str, Phase, Phase]
+"""GPU type, phase of the work, phase of the islands that do it: mixed ones do both."""
+_Work = dict[_Place, float]
+_Bands = dict[_Place, Band | None]
 
 
 def with_bands(points: Sequence[FrontierPoint], evaluator: Evaluator) -> tuple[FrontierPoint, ...]:
@@ -45,10 +50,10 @@ def _rate(point: FrontierPoint, evaluator: Evaluator) -> UncertainRate:
 
 def uncertain_rate(table: PerformanceTable, assignment: Assignment) -> UncertainRate:
     """What the rate of an assignment rests on."""
-    work: dict[tuple[str, Phase], float] = defaultdict(float)
-    bands: dict[tuple[str, Phase], Band | None] = {}
+    work: _Work = defaultdict(float)
+    bands: _Bands = {}
     for duty in assignment.duties:
-        performance, key = table.row(duty.island).phase(duty.phase), (duty.island.gpu, duty.phase)
+        performance, key = table.row(duty.island).phase(duty.phase), (duty.island.gpu, duty.phase, duty.phase)
         bands[key] = performance.band
         for share, rate, span in zip(duty.time_shares, performance.rates_rps, table.ranges, strict=True):
             work[key] += duty.count * share * rate * (span.mean_input_tokens if duty.phase is Phase.PREFILL else 1.0)
@@ -58,29 +63,27 @@ def uncertain_rate(table: PerformanceTable, assignment: Assignment) -> Uncertain
 def uncertain_rate_of_pools(question: Question, assignment: Assignment) -> UncertainRate:
     """The same of pools behind buckets."""
     scenario = question.scenario
-    work: dict[tuple[str, Phase], float] = defaultdict(float)
-    bands: dict[tuple[str, Phase], Band | None] = {}
+    work: _Work = defaultdict(float)
+    bands: _Bands = {}
     for pool in assignment.pools:
         spans = [span for span in question.workload.ranges if pool.start <= span.start and span.end <= pool.end]
         chance = sum(span.probability for span in spans)
         tokens = sum(span.probability * span.mean_input_tokens for span in spans) / chance
         rate = assignment.throughput_rps * chance * pool.share
         for phase in halves_of(pool.phase):
-            key = (pool.gpu, phase)
+            key = (pool.gpu, phase, pool.phase)
             work[key] += rate * (tokens if phase is Phase.PREFILL else 1.0)
-            bands[key] = band_of(scenario.inventory.item(pool.gpu).gpu, scenario.model, phase, scenario.cost)
+            bands[key] = band_of(scenario.inventory.item(pool.gpu).gpu, scenario.model, pool.phase, scenario.cost)
     return _uncertain(assignment, work, bands)
 
 
-def _uncertain(
-    assignment: Assignment, work: Mapping[tuple[str, Phase], float], bands: Mapping[tuple[str, Phase], Band | None]
-) -> UncertainRate:
-    totals = {phase: sum(amount for (_, of), amount in work.items() if of is phase) for phase in PHASES}
+def _uncertain(assignment: Assignment, work: _Work, bands: _Bands) -> UncertainRate:
+    totals = {phase: sum(amount for (_, of, _), amount in work.items() if of is phase) for phase in PHASES}
     return UncertainRate(
         rate_rps=assignment.throughput_rps,
         shares=tuple(
-            WorkShare(gpu=gpu, phase=phase, share=amount / totals[phase], band=bands[gpu, phase])
-            for (gpu, phase), amount in work.items()
+            WorkShare(gpu=gpu, phase=phase, share=amount / totals[phase], band=bands[gpu, phase, whose], whose=whose)
+            for (gpu, phase, whose), amount in work.items()
             if amount > 0
         ),
         utilisations=tuple((phase, assignment.throughput_rps / assignment.phase_rps(phase)) for phase in PHASES),

@@ -1,26 +1,18 @@
 """What is on record of the fit to the points at hand: left-out predictions, the bands made of them, errors by slice."""
 
-import csv
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import make_bands
 import numpy as np
 import pytest
+from benchmark_evidence import known_runs
 
-from planner.cost import accuracy, judged_runs, predict_ms, without_fit
-from planner.cost.bands import BAND_TABLE, DENSE, MOE, BandRow, LeftOut
-from planner.cost.benchmarks.accuracy import CARRIED_BANDS, MEASURED_BANDS, FigureBand, pool_of
-from planner.domain import Accuracy, JudgedFigure, Load, Metric, NamedRun, Phase
-from planner.domain.efficiency import ANY_FAMILY
-from planner.files import (
-    load_given_benchmarks,
-    load_left_out,
-    load_published_measurements,
-    measured_records,
-    resolve_names,
-)
-from planner.files.tables.measurements import LEFT_OUT
+from planner.cost import accuracy, band_table, coverage, interval_score, judged_runs, predict_ms, with_records
+from planner.cost.bands import Figure, slice_band
+from planner.domain import Accuracy, JudgedFigure, Load, Metric, NamedRun, Phase, Relation
+from planner.files import load_left_out, load_published_measurements, measured_records
 
 FIRST_NEW_YEAR = 2025
 WORSE = 0.02
@@ -49,7 +41,7 @@ RECORDED = {
 
 @pytest.fixture(scope="module")
 def runs() -> tuple[NamedRun, ...]:
-    return resolve_names(load_given_benchmarks())
+    return known_runs()
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +51,7 @@ def seen(runs: tuple[NamedRun, ...]) -> Accuracy:
 
 @pytest.fixture(scope="module")
 def unseen(runs: tuple[NamedRun, ...]) -> Accuracy:
-    return accuracy(without_fit(judged_runs(runs), load_left_out()))
-
-
-def rows() -> Iterator[dict[str, str]]:
-    with Path(LEFT_OUT).open(encoding="utf-8", newline="") as stream:
-        yield from csv.DictReader(stream)
+    return accuracy(with_records(judged_runs(runs), left_out=load_left_out(), peer={}))
 
 
 def mean_error(figures: list[JudgedFigure]) -> float:
@@ -73,17 +60,6 @@ def mean_error(figures: list[JudgedFigure]) -> float:
 
 def of_kind(judged: Accuracy, kind: str) -> list[JudgedFigure]:
     return [figure for figure in judged.figures if figure.kind == kind]
-
-
-def band_rows(residuals: Iterable[tuple[str, float]]) -> dict[str, FigureBand]:
-    """Rows of the table from (kind, ln of measured over predicted rate), by pooled kind."""
-    by_kind: dict[str, list[float]] = {}
-    for kind, residual in residuals:
-        by_kind.setdefault(pool_of(kind), []).append(residual)
-    ends = {kind: [round(float(np.quantile(logs, end)), 3) for end in (0.1, 0.9)] for kind, logs in by_kind.items()}
-    return {
-        kind: FigureBand(log_low=low, log_high=high, points=len(by_kind[kind])) for kind, (low, high) in ends.items()
-    }
 
 
 class TestErrors:
@@ -124,88 +100,92 @@ class TestErrors:
 
 class TestBands:
     def test_they_cover_four_in_five_and_are_narrow_enough_to_plan_with(self, unseen: Accuracy) -> None:
-        inside, half_widths = [], []
-        for figure in unseen.figures:
-            if figure.left_out is None or figure.low is None or figure.high is None or figure.predicted is None:
-                continue
-            around_left_out = figure.left_out / figure.predicted
-            inside.append(figure.low * around_left_out <= figure.measured <= figure.high * around_left_out)
-            half_widths.append((figure.high - figure.low) / 2 / figure.predicted)
-        assert len(inside) >= 600
-        assert 0.73 <= np.mean(inside) <= 0.87
+        banded = [figure for figure in unseen.figures if figure.left_out is not None and figure.low is not None]
+        assert len(banded) >= 600
+        assert 0.75 <= unseen.covered <= 0.87
+        half_widths = [(figure.high - figure.low) / 2 / figure.predicted for figure in banded]
         assert np.median(half_widths) <= 0.25
 
-    def test_those_of_figures_are_made_of_the_left_out_ones(self, runs: tuple[NamedRun, ...]) -> None:
-        measured = {(f.run.file.rsplit("/", 1)[-1], f.run.row, str(f.metric)): f for f in judged_runs(runs)}
-        for column, table in (("without_configuration", MEASURED_BANDS), ("without_group", CARRIED_BANDS)):
-            residuals = []
-            for row in rows():
-                figure = measured.get((row["file"], int(row["row"]), row["metric"]))
-                if figure is not None:
-                    log = math.log(figure.measured / float(row[column]))
-                    residuals.append((row["kind"], -log if figure.metric.is_time else log))
-            for kind, band in band_rows(residuals).items():
-                assert table[kind].points == band.points
-                assert table[kind].log_low <= band.log_low + 1e-9
-                assert table[kind].log_high >= band.log_high - 1e-9
-                if column == "without_configuration":
-                    assert table[kind] == band
+    def test_the_table_is_made_of_the_left_out_predictions(self, runs: tuple[NamedRun, ...]) -> None:
+        assert make_bands.text(make_bands.points(runs)) == Path(band_table.__file__).read_text(encoding="utf-8")
 
-    def test_those_of_plans_are_made_of_the_left_out_ones(self, runs: tuple[NamedRun, ...]) -> None:
-        for column, left_out in (("without_configuration", LeftOut.RUN), ("without_group", LeftOut.GROUP)):
-            residuals = plan_residuals(runs, column)
-            for row in BAND_TABLE:
-                if row.left_out is left_out:
-                    low, high, points = quantiles_of(residuals, row)
-                    assert (row.log_low, row.log_high, row.points) == pytest.approx((low, high, points), abs=6e-4)
+    @pytest.mark.parametrize("relation", make_bands.COLUMNS)
+    def test_bands_of_half_of_the_configurations_cover_the_other_half(
+        self, runs: tuple[NamedRun, ...], relation: Relation
+    ) -> None:
+        """Overall, and in each slice of a hundred; where nothing was left out in this way there is nothing to cover."""
+        known = make_bands.residuals(make_bands.points(runs))
+        tried = list(crossed(known, relation))
+        if not tried:
+            assert relation is Relation.ENGINE, "but for engines, all were left out"
+            return
+        firmest = relation is Relation.SAME
+        # a weaker relation's bands reach as far as those of firmer ones
+        assert OVERALL[0] <= covered(tried) <= (OVERALL[1] if firmest else 0.92)
+        for dimension in tried[0][0].dimensions if firmest else ():
+            for word in sorted({residual.dimensions[dimension] for residual, *_ in tried}):
+                of_slice = [row for row in tried if row[0].dimensions[dimension] == word]
+                if len({residual.row for residual, *_ in of_slice}) >= MANY:
+                    assert OF_SLICE[0] <= covered(of_slice) <= OF_SLICE[1], (dimension, word)
 
+    def test_they_score_better_than_those_by_family_and_phase_did(self, runs: tuple[NamedRun, ...]) -> None:
+        """On runs that those were not made of."""
+        known = make_bands.residuals(make_bands.points(runs))
+        tried = [row for row in crossed(known, Relation.SAME) if "silicon" in row[0].dimensions["file"]]
+        if not tried:
+            assert {residual.dimensions["file"] for residual in known} == SEEN_BEFORE
+            return
+        new = np.mean([score(log, low, high) for _, log, low, high in tried])
+        old = np.mean([score(log, *BEFORE[residual.figure]) for residual, log, *_ in tried])
+        assert new < old
 
-def plan_residuals(runs: tuple[NamedRun, ...], column: str) -> list[tuple[str, str, str, float]]:
-    """(kind of model, phase or `either`, family, ln of measured over predicted rate) of new engines."""
-    by_place = {(n.run.file.rsplit("/", 1)[-1], n.run.row): n for n in runs}
-    steps = load_published_measurements()
-    gpus, _ = measured_records(steps, "published")
-    residuals = []
-    for row in rows():
-        predicted = float(row[column])
-        if row["metric"] == "step_ms":
-            m = next(step for step in steps if step.row == int(row["row"]))
-            if m.fitted:
-                residuals.append((MOE, str(m.phase), gpus[m.gpu].family, math.log(predicted / m.ms)))
-            continue
-        named = by_place[row["file"], int(row["row"])]
-        assert named.gpu is not None
-        assert named.model is not None
-        if named.run.year is not None and named.run.year < FIRST_NEW_YEAR:
-            continue
-        log = math.log(dict(named.run.measured)[Metric(row["metric"])] / predicted)
-        log = -log if Metric(row["metric"]).is_time else log
-        if phase := phase_of(row["kind"], dense=named.model.experts is None):
-            residuals.append((DENSE if named.model.experts is None else MOE, phase, named.gpu.family, log))
-    return residuals
-
-
-def phase_of(kind: str, *, dense: bool) -> str:
-    """The phase that a figure tells of; `either` of figures of whole deployments; nothing of others."""
-    if dense:
-        return "either" if kind in ("saturated throughput", "static batch") else ""
-    alone = {"disaggregated decode TPOT": "decode", "decode steps": "decode"}
-    alone |= {"saturated prefill": "prefill", "prefill steps": "prefill"}
-    return alone.get(kind) or ("either" if kind in ("aggregated TPOT", "saturated throughput") else "")
-
-
-def quantiles_of(residuals: list[tuple[str, str, str, float]], row: BandRow) -> tuple[float, float, int]:
-    def logs(phase: str) -> list[float]:
-        return [
-            log
-            for kind, of, family, log in residuals
-            if (kind, of) == (row.kind, phase) and row.family in (family, ANY_FAMILY)
+    def test_coverage_and_score_are_those_of_the_definitions(self, unseen: Accuracy) -> None:
+        banded = [figure for figure in unseen.figures if figure.low is not None]
+        rows = [
+            (
+                math.log(figure.measured / (figure.left_out or figure.predicted)),
+                *(math.log(end / figure.predicted) for end in (figure.low, figure.high)),
+            )
+            for figure in banded
         ]
+        assert coverage(unseen.figures) == pytest.approx(np.mean([low <= log <= high for log, low, high in rows]))
+        assert interval_score(unseen.figures) == pytest.approx(np.mean([score(*row) for row in rows]))
+        assert (coverage([]), interval_score([])) == (0, 0)
 
-    of_slice = logs("either") if row.kind == DENSE else logs(str(row.phase))
-    if row.kind == MOE and row.phase is Phase.DECODE and row.family != ANY_FAMILY and len(of_slice) < 8:
-        of_slice += logs("either")
-    return float(np.quantile(of_slice, 0.1)), float(np.quantile(of_slice, 0.9)), len(of_slice)
+
+OVERALL, OF_SLICE, MANY = (0.75, 0.85), (0.68, 0.92), 100
+SEEN_BEFORE = {"published.csv", "published_points.csv", "serving_points.csv"}
+# P10 and P90 of ln(measured / predicted) that were in force before bands knew models and engines
+BEFORE: dict[Figure, tuple[float, float]] = {
+    Phase.PREFILL: (-0.569, 0.493),
+    Phase.DECODE: (-0.264, 0.198),
+    Phase.MIXED: (-0.205, 0.188),
+    Metric.TTFT: (-1.487, 0.368),
+}
+
+
+def crossed(
+    known: Sequence[make_bands.Residual], relation: Relation
+) -> Iterator[tuple[make_bands.Residual, float, float, float]]:
+    """(residual, its log, P10, P90) of every one, by bands of the half of the configurations that it is not of."""
+    configurations = sorted({residual.configuration for residual in known}, key=str)
+    draws = np.random.default_rng(40).permutation(len(configurations)) % 2
+    halves = dict(zip(configurations, draws.tolist(), strict=True))
+    for half in (0, 1):
+        rows = make_bands.table([residual for residual in known if halves[residual.configuration] != half])
+        for residual in known:
+            if halves[residual.configuration] == half and relation in residual.logs:
+                band = slice_band(residual.figure, relation, (residual.model, residual.kind), rows)
+                yield residual, residual.logs[relation], math.log(band.low), math.log(band.high)
+
+
+def covered(tried: Iterable[tuple[make_bands.Residual, float, float, float]]) -> float:
+    return float(np.mean([low <= log <= high for _, log, low, high in tried]))
+
+
+def score(log: float, low: float, high: float) -> float:
+    """Gneiting and Raftery's interval score at alpha = 0.2."""
+    return (high - low) + 2 / 0.2 * (max(0.0, low - log) + max(0.0, log - high))
 
 
 def test_the_ten_step_times_stay_near() -> None:

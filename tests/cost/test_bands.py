@@ -1,17 +1,19 @@
-"""How far one estimate may be off: the slice that counts, what is carried over, and somebody's own residuals."""
+"""How far one estimate may be off: the relation that applies, what is carried over, and somebody's own residuals."""
 
 import math
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise
 
+import make_bands
 import numpy as np
 import pytest
 from cost_figures import gpu, model
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cost import BUILT_IN, band_of, explain, fit_calibration, tabulate, tabulate_placed, with_bands
-from planner.cost.bands import BAND_TABLE, DENSE, FEWEST_OWN_RESIDUALS, KINDS, MOE, BandRow, LeftOut, slice_band
+from planner.cost import BUILT_IN, band_of, explain, fit_calibration, tabulate, tabulate_placed, time_band, with_bands
+from planner.cost.band_table import MEASURED
+from planner.cost.bands import ALL, BAND_TABLE, DENSE, FEWEST_OWN_RESIDUALS, MOE, BandRow, relation_of, slice_band
 from planner.domain import (
     PHASES,
     Calibration,
@@ -22,88 +24,142 @@ from planner.domain import (
     JudgedMeasurement,
     MeasuredBand,
     Measurement,
+    Metric,
+    Origin,
     Phase,
+    Relation,
 )
-from planner.domain.efficiency import ANY_FAMILY
+from planner.domain.efficiency import Factor
 from planner.errors import InconsistentPlanError
 
 LOG = st.floats(-1.5, 1.5)
+CARRIED = tuple(Relation)[2:]
+FIGURES = (*Phase, Metric.TTFT)
 
 
-def row(family: str, low: float, high: float, left_out: LeftOut = LeftOut.RUN, points: int = 20) -> BandRow:
-    return BandRow(
-        family=family, kind=MOE, phase=Phase.DECODE, log_low=low, log_high=high, points=points, left_out=left_out
-    )
+def row(relation: Relation, low: float, high: float, of: str = ALL, points: int = 50) -> BandRow:
+    return BandRow(figure=Phase.DECODE, relation=relation, slice=of, log_low=low, log_high=high, points=points)
 
 
 @st.composite
 def tables(draw: st.DrawFn) -> list[BandRow]:
-    """Rows of MoE decode: some families by run, some of these by group, and the row of all."""
-    rows = [row(ANY_FAMILY, *sorted((draw(LOG), draw(LOG))), LeftOut.GROUP)]
-    for family in draw(st.sets(st.sampled_from(["hopper", "blackwell", "cdna3"]))):
-        rows.append(row(family, *sorted((draw(LOG), draw(LOG)))))
-        if draw(st.booleans()):
-            rows.append(row(family, *sorted((draw(LOG), draw(LOG))), LeftOut.GROUP))
+    """Rows of decode: all relations of all models, some of them of MoE models and of one model, too."""
+    rows = [row(relation, *sorted((draw(LOG), draw(LOG)))) for relation in (Relation.SAME, *CARRIED)]
+    for of in ("mine", MOE):
+        kept = draw(st.sets(st.sampled_from((Relation.SAME, *CARRIED))))
+        rows += [row(relation, *sorted((draw(LOG), draw(LOG))), of) for relation in sorted(kept)]
     return rows
 
 
 class TestTable:
     def test_its_rows_are_one_a_slice_and_in_order(self) -> None:
-        keys = [(r.family, r.kind, r.phase, r.left_out) for r in BAND_TABLE]
+        keys = [(r.figure, r.relation, r.slice) for r in BAND_TABLE]
         assert len(set(keys)) == len(keys)
-        assert all(r.log_low <= r.log_high and r.points > 0 and r.kind in KINDS for r in BAND_TABLE)
+        assert all(r.log_low <= r.log_high and r.points > 0 for r in BAND_TABLE)
 
     def test_every_estimate_has_a_band_at_last(self) -> None:
-        for family, kind, phase, measured in product(["hopper", "rubin", "never seen"], KINDS, PHASES, [True, False]):
-            band = slice_band(family, kind, phase, measured=measured)
-            assert 0 < band.low <= band.high
-            assert band.points > 0
-            assert band.basis
+        for figure in FIGURES:
+            for relation in (Relation.SAME, *CARRIED):
+                for of in (("never seen", DENSE), ("never seen", MOE), ("gpt-oss-120b", MOE)):
+                    band = slice_band(figure, relation, of)
+                    assert 0 < band.low < 1 < band.high
+                    assert band.points > 0
+                    assert band.basis.startswith("carried over, no measurement of") == (relation in CARRIED)
 
-    def test_a_table_without_the_row_of_all_is_a_defect_in_words(self) -> None:
-        with pytest.raises(InconsistentPlanError, match="band table: must have a row of family any for MoE decode"):
-            slice_band("rubin", MOE, Phase.DECODE, measured=False, rows=[row("hopper", -0.1, 0.1)])
+    def test_a_table_without_the_weakest_relation_is_a_defect_in_words(self) -> None:
+        with pytest.raises(InconsistentPlanError, match=r"must have a row of decode for relation model or a weaker"):
+            slice_band(Phase.DECODE, Relation.MODEL, [], [row(Relation.SAME, -0.1, 0.1)])
 
 
 class TestWhichResidualsCount:
     ROWS = (
-        row("hopper", -0.2, 0.3, points=37),
-        row("hopper", -0.3, 0.1, LeftOut.GROUP, points=12),
-        row("blackwell", -0.1, 0.6),
-        row(ANY_FAMILY, -0.4, 0.4, LeftOut.GROUP, points=90),
+        row(Relation.SAME, -0.2, 0.3, points=237),
+        row(Relation.SAME, -0.1, 0.5, MOE, points=112),
+        row(Relation.SAME, -0.3, 0.1, "mine", points=41),
+        row(Relation.GPU, -0.4, 0.2, points=230),
+        row(Relation.FORMULAS, -0.3, 0.9, MOE, points=101),
+        row(Relation.FORMULAS, -0.9, 0.3, points=201),
     )
 
-    def test_of_what_was_measured_the_slices(self) -> None:
-        band = slice_band("hopper", MOE, Phase.DECODE, measured=True, rows=self.ROWS)
-        assert (band.low, band.high) == pytest.approx((math.exp(-0.2), math.exp(0.3)))
-        assert (band.basis, band.points) == ("37 left-out points of MoE decode on Hopper", 37)
+    @pytest.mark.parametrize(
+        ("relation", "slices", "low", "high", "basis"),
+        [
+            (Relation.SAME, (DENSE,), -0.2, 0.3, "237 left-out points of decode"),
+            (Relation.SAME, ("other", MOE), -0.1, 0.5, "112 left-out points of decode of MoE models"),
+            (Relation.SAME, ("mine", MOE), -0.3, 0.1, "41 left-out points of decode of mine"),
+            # no engine was left out: what weaker relations say counts
+            (
+                *(Relation.ENGINE, ("mine", MOE), -0.4, 0.2),
+                "carried over, no measurement of this model with this engine: 230 left-out points of decode, each GPU "
+                "type left out",
+            ),
+            (
+                *(Relation.MODEL, ("other", MOE), -0.4, 0.9),
+                "carried over, no measurement of this model: 101 left-out points of decode of MoE models, model and "
+                "GPU type left out",
+            ),
+        ],
+    )
+    def test_the_smallest_slice_and_no_less_than_firmer_relations(
+        self, relation: Relation, slices: tuple[str, ...], low: float, high: float, basis: str
+    ) -> None:
+        band = slice_band(Phase.DECODE, relation, slices, self.ROWS)
+        assert (band.low, band.high) == pytest.approx((math.exp(low), math.exp(high)))
+        assert (band.basis, band.relation) == (basis, relation)
 
-    def test_within_the_slice_those_without_the_group_and_never_less_than_the_slice(self) -> None:
-        band = slice_band("hopper", MOE, Phase.DECODE, measured=False, rows=self.ROWS)
-        assert (band.low, band.high) == pytest.approx((math.exp(-0.3), math.exp(0.3)))
-        assert band.basis == "12 left-out points of MoE decode on Hopper, their GPU type and model left out"
+    @given(tables(), st.sampled_from([("mine", MOE), ("other", MOE), ("other", DENSE)]))
+    def test_a_weaker_relation_is_never_narrower(self, rows: list[BandRow], slices: tuple[str, ...]) -> None:
+        bands = [slice_band(Phase.DECODE, relation, slices, rows) for relation in (Relation.SAME, *CARRIED)]
+        for firmer, weaker in pairwise(bands):
+            assert weaker.low <= firmer.low
+            assert firmer.high <= weaker.high
 
-    @pytest.mark.parametrize("family", ["cdna3", "blackwell"])
-    def test_elsewhere_those_without_the_family_and_never_less_than_any_slice(self, family: str) -> None:
-        band = slice_band(family, MOE, Phase.DECODE, measured=False, rows=self.ROWS)
-        assert (band.low, band.high) == pytest.approx((math.exp(-0.4), math.exp(0.6)))
-        assert band.basis == "carried over: 90 left-out points of MoE decode, their GPU family left out"
 
-    def test_another_kind_of_model_is_carried_over(self) -> None:
-        rows = (*self.ROWS, replace(row(ANY_FAMILY, -0.5, 0.5, LeftOut.GROUP), kind=DENSE))
-        band = slice_band("hopper", DENSE, Phase.DECODE, measured=False, rows=rows)
-        assert (band.low, band.high) == pytest.approx((math.exp(-0.5), math.exp(0.5)))
+def measured_with(*, several: bool) -> tuple[str, str, str]:
+    """(GPU type, model, engine) that were measured together; whether the type was with further engines."""
+    return next((g, m, e.split()[0]) for _, g, m, _, e in MEASURED if (len(e.split()) > 1) is several and e)
 
-    @given(tables(), st.sampled_from(["hopper", "blackwell", "cdna3", "rubin"]))
-    def test_what_is_carried_over_is_never_narrower(self, rows: list[BandRow], family: str) -> None:
-        measured = slice_band(family, MOE, Phase.DECODE, measured=True, rows=rows)
-        carried = slice_band(family, MOE, Phase.DECODE, measured=False, rows=rows)
-        assert carried.low <= measured.low
-        assert measured.high <= carried.high
-        for other in [r for r in rows if r.left_out is LeftOut.RUN]:
-            afar = slice_band("rubin", MOE, Phase.DECODE, measured=False, rows=rows)
-            assert afar.low <= math.exp(other.log_low)
-            assert math.exp(other.log_high) <= afar.high
+
+class TestRelations:
+    def test_what_was_measured_together_is_the_same(self) -> None:
+        for _, name, known, _, engines in MEASURED:
+            for engine in ("", *engines.split()):
+                assert relation_of(gpu(name), model(known), engine, None) is Relation.SAME
+
+    def test_another_engine(self) -> None:
+        name, known, _ = measured_with(several=False)
+        assert relation_of(gpu(name), model(known), "never seen", None) is Relation.ENGINE
+
+    def test_another_gpu_type_of_a_family_that_was_measured(self) -> None:
+        assert relation_of(gpu("H200"), model("deepseek-v3"), "", None) is Relation.SAME
+        cousin = replace(gpu("H200"), name="H222")
+        assert relation_of(cousin, model("deepseek-v3"), "", None) is Relation.GPU
+
+    def test_another_model(self) -> None:
+        assert relation_of(gpu("H200"), model("deepseek-v4-flash"), "", None) is Relation.FORMULAS  # layers of its own
+        assert relation_of(gpu("H200"), model("mixtral-8x7b"), "", None) is Relation.MODEL
+        assert relation_of(replace(gpu("H200"), name="H222"), model("mixtral-8x7b"), "", None) is Relation.FORMULAS
+
+    def test_a_family_of_which_nothing_was_measured(self) -> None:
+        beyond = replace(gpu("H200"), name="R1", family="rubin")
+        assert relation_of(beyond, model("deepseek-v3"), "", None) is Relation.FORMULAS
+
+    def test_a_model_is_known_by_its_shape_at_any_precision(self) -> None:
+        known = next(known for _, name, known, _, _ in MEASURED if name == "H200")
+        renamed = replace(model(known), name="mine", weight_bytes=2.0, expert_bytes=2.0)
+        assert relation_of(gpu("H200"), renamed, "", None) is Relation.SAME
+
+    def test_somebodys_own_measurements_count(self) -> None:
+        own = Factor(
+            **{"name": "kernels_decode", "family": "rubin", "value": 0.5, "unit": "1", "origin": Origin.USER},
+            **{"source": "mine", "gpus": ("R1",), "measured": (("R1", "mixtral-8x7b"),)},
+        )
+        mine, new = Calibration(name="mine", factors=(own,)), replace(gpu("H200"), name="R1", family="rubin")
+        assert relation_of(new, model("mixtral-8x7b"), "vllm", mine) is Relation.SAME
+        assert relation_of(replace(new, name="R2"), model("mixtral-8x7b"), "", mine) is Relation.GPU
+        assert relation_of(new, model("qwen3-8b"), "", mine) is Relation.MODEL
+        published = replace(mine, factors=(replace(own, origin=Origin.PUBLISHED),))
+        assert relation_of(new, model("mixtral-8x7b"), "", published) is Relation.FORMULAS
 
 
 class TestEstimates:
@@ -111,11 +167,28 @@ class TestEstimates:
         for chosen in (CostSettings(mode=CostMode.REFERENCE), CostSettings(source=CostSource.TABULATED)):
             assert band_of(gpu("H100"), model("deepseek-v3"), Phase.DECODE, chosen) is None
 
-    def test_the_kind_is_the_models(self) -> None:
-        moe = band_of(gpu("A100"), model("deepseek-v3"), Phase.DECODE, CostSettings())
-        dense = band_of(gpu("A100"), model("llama-3.1-70b"), Phase.DECODE, CostSettings())
-        assert "MoE" in moe.basis
-        assert "dense" in dense.basis
+    def test_times_are_the_inverse_of_rates_but_first_tokens_have_their_own(self) -> None:
+        rate, tpot = (
+            of(gpu("H200"), model("deepseek-v3"), Phase.DECODE, CostSettings()) for of in (band_of, time_band)
+        )
+        assert (tpot.low, tpot.high) == pytest.approx((1 / rate.high, 1 / rate.low))
+        ttft = time_band(gpu("H200"), model("deepseek-v3"), Phase.PREFILL, CostSettings())
+        assert "of TTFT" in ttft.basis
+        assert (
+            time_band(gpu("H200"), model("deepseek-v3"), Phase.PREFILL, CostSettings(mode=CostMode.REFERENCE)) is None
+        )
+
+    def test_servers_that_do_both_phases_have_their_own_residuals(self) -> None:
+        both = band_of(gpu("H200"), model("deepseek-v3"), Phase.MIXED, CostSettings())
+        assert "of aggregated serving" in both.basis
+        own = [
+            MeasuredBand(gpu="H200", model="deepseek-v3", phase=phase, low=low, high=1.2, points=5)
+            for phase, low in zip(PHASES, (0.8, 0.9), strict=True)
+        ]
+        for bands, due in ((own, (0.8, 1.2, 10)), (own[:1], (both.low, both.high, both.points))):
+            mine = CostSettings(calibration=Calibration(name="mine", factors=BUILT_IN.factors, bands=tuple(bands)))
+            band = band_of(gpu("H200"), model("deepseek-v3"), Phase.MIXED, mine)
+            assert (band.low, band.high, band.points) == due
 
     def test_tables_placements_and_explanations_carry_it(self) -> None:
         from cost_workloads import workload
@@ -188,3 +261,17 @@ class TestOwnResiduals:
         ]
         fit = with_bands(fit_calibration(rows, {"H20": gpu("H20")}, {"deepseek-v3": model("deepseek-v3")}, name="mine"))
         assert [band.points for band in fit.calibration.bands] == [3]
+
+
+class TestQuantiles:
+    @given(st.lists(st.floats(-2, 2), min_size=1, max_size=60))
+    def test_the_next_one_lies_within_in_four_of_five_cases_at_least(self, logs: list[float]) -> None:
+        """Of n + 1 exchangeable ones at most ceil((n + 1) / 10) lie beyond either end: so many as are beyond it."""
+        low, high = make_bands.quantiles(logs)
+        assert low <= high
+        for beyond in (sum(log < low for log in logs), sum(log > high for log in logs)):
+            assert beyond <= 0.1 * (len(logs) + 1)
+
+    def test_many_come_to_their_quantiles(self) -> None:
+        drawn = np.random.default_rng(3).normal(0.1, 0.2, 4000)
+        assert make_bands.quantiles(drawn.tolist()) == pytest.approx(np.quantile(drawn, [0.1, 0.9]), abs=0.01)

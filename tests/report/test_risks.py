@@ -1,4 +1,4 @@
-"""What must be read before a plan is trusted: single points of failure, bursts, layers that no fit has seen, odds below
+"""What must be read before a plan is trusted: single points of failure, bursts, what was never measured, odds below
 even, estimated prices."""
 
 from dataclasses import replace
@@ -8,13 +8,14 @@ from bucketed_plans import bucketed
 from hand_made_plan import build_plan
 
 from planner import files
-from planner.domain import InventoryItem, ObjectiveKind, ObjectiveSettings, Phase, Plan
+from planner.domain import PHASES, Band, InventoryItem, ObjectiveKind, ObjectiveSettings, Plan, Relation
 from planner.domain.efficiency import Origin, RateBand
 from planner.domain.plan import Estimate
 from planner.domain.serving.server import NodeLoss
 from planner.domain.watching import WatchLog, WatchSettings, WatchTally
 from planner.report import plan_page, summary
-from planner.report.plan.notes import carried_odds, risks
+from planner.report.plan.answer import verdict
+from planner.report.plan.notes import carried, carried_odds, risks
 from planner.report.replanning.watch_page import watch_page
 
 
@@ -78,24 +79,34 @@ def test_estimated_prices_are_told_where_money_counts(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("relation", "name", "words"),
     [
-        ("deepseek-v3", ""),
-        ("gpt-oss-120b", ""),
-        ("glm-5-fp8", "best 2,048 tokens by an indexer"),
-        ("nemotron-3-super-fp8", "Mamba2, 128 heads"),
-        ("qwen3.5-397b-a17b", "gated delta, 64 heads"),
+        (Relation.OWN, "glm-5-fp8", ""),
+        (Relation.SAME, "glm-5-fp8", ""),
+        (None, "glm-5-fp8", ""),
+        (Relation.GPU, "glm-5-fp8", "no measurement of this model on this GPU type (H20)"),
+        (Relation.MODEL, "deepseek-v3", "no measurement of this model (H20)"),
+        (Relation.FORMULAS, "deepseek-v3", "no measurement of this model or of its like on such GPUs (H20)"),
+        (
+            *(Relation.FORMULAS, "glm-5-fp8"),
+            "no measurement of this model or of its like on such GPUs (H20); layers that no fit has seen: "
+            f"{files.load_model('glm-5-fp8').unmeasured[0]}",
+        ),
     ],
 )
-def test_layers_that_no_fit_has_seen_are_named(plan: Plan, name: str, words: str) -> None:
-    """Unless the user measured every rate."""
-    estimated = replace(plan.scenario, model=files.load_model(name))
-    carried = Estimate(gpu="H20", phase=Phase.DECODE, origin=Origin.CARRIED, source="made up")
-    rates = replace(plan.provenance, estimates=(carried,))
-    told = of(replace(plan, scenario=estimated, provenance=rates), "not fitted")
-    assert [words in text for text in told] == ([True] if words else [])
-    own = replace(rates, estimates=(replace(carried, origin=Origin.USER),))
-    assert not of(replace(plan, scenario=estimated, provenance=own), "not fitted")
+def test_what_was_never_measured_stands_at_the_head(
+    plan: Plan, relation: Relation | None, name: str, words: str
+) -> None:
+    """In both phases, told once."""
+    band = Band(low=0.8, high=1.2, relation=relation)
+    estimates = tuple(
+        Estimate(gpu="H20", phase=phase, origin=Origin.CARRIED, source="made up", band=band) for phase in PHASES
+    )
+    rates = replace(plan.provenance, estimates=estimates)
+    estimated = replace(plan, scenario=replace(plan.scenario, model=files.load_model(name)), provenance=rates)
+    assert carried(estimated) == words
+    assert len(of(estimated, "Carried over")) == bool(words)
+    assert (f"**Carried over: {words}.**" in verdict(estimated)) == bool(words)
 
 
 def test_the_page_and_the_summary_begin_with_them(plan: Plan) -> None:

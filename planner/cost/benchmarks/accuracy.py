@@ -1,25 +1,19 @@
-"""Predictions judged: errors by slice, the order of GPU types at equal work, the figures that are farthest off.
-
-Bands around predicted figures: P10 and P90 of measured over predicted rates, of figures that a fit had left out.
-
-Of a GPU type that was measured with the model, the residuals of left-out configurations count; of another, those of
-left-out (GPU type, model) groups, which are wider. Kinds with few figures share the residuals of their likes.
-A residual is ln of the measured over the predicted rate; their P10 and P90 were made from
-planner/files/measurement_sets/left_out.csv (a test holds the two together).
+"""Predictions judged: errors by slice, how true their bands are, the order of GPU types at equal work, the figures that
+are farthest off.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.arrays import Array
-from planner.cost.benchmarks.prediction import figures
+from planner.cost.bands import figure_band
+from planner.cost.benchmarks.prediction import bits, figures
 from planner.cost.calibration import predict_ms
-from planner.cost.efficiency import merged
 from planner.domain import (
     Accuracy,
     BenchmarkRun,
@@ -37,91 +31,55 @@ from planner.domain import (
     SliceError,
 )
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FigureBand:
-    """P10 and P90 over so many points."""
-
-    log_low: float
-    log_high: float
-    points: int
-
-
-MEASURED_BANDS: Mapping[str, FigureBand] = {
-    "aggregated TPOT": FigureBand(log_low=-0.174, log_high=0.227, points=151),
-    "aggregated TTFT": FigureBand(log_low=-1.487, log_high=0.368, points=151),
-    "aggregated rate": FigureBand(log_low=-0.205, log_high=0.188, points=151),
-    "decode": FigureBand(log_low=-0.264, log_high=0.198, points=165),
-    "prefill": FigureBand(log_low=-0.569, log_high=0.493, points=29),
-    "saturated throughput": FigureBand(log_low=-0.201, log_high=0.156, points=34),
-    "static batch": FigureBand(log_low=-0.197, log_high=0.168, points=11),
-}
-CARRIED_BANDS: Mapping[str, FigureBand] = {
-    "aggregated TPOT": FigureBand(log_low=-0.174, log_high=0.231, points=151),
-    "aggregated TTFT": FigureBand(log_low=-1.545, log_high=0.368, points=151),
-    "aggregated rate": FigureBand(log_low=-0.213, log_high=0.189, points=151),
-    "decode": FigureBand(log_low=-0.279, log_high=0.198, points=165),
-    "prefill": FigureBand(log_low=-0.674, log_high=0.511, points=29),
-    "saturated throughput": FigureBand(log_low=-0.232, log_high=0.156, points=34),
-    "static batch": FigureBand(log_low=-0.237, log_high=0.168, points=11),
-}
-
-# whose residuals a kind of figure shares
-POOLED: Mapping[str, str] = {
-    "decode steps": "decode",
-    "disaggregated decode TPOT": "decode",
-    "prefill steps": "prefill",
-    "saturated prefill": "prefill",
-    "first token": "static batch",
-    "step time": "decode",
-}
-
-
-def with_band(figure: JudgedFigure, calibration: Calibration | None = None) -> JudgedFigure:
-    """The figure with `low` and `high`; without, where nothing is predicted."""
-    if figure.predicted is None:
-        return figure
-    band = band_of_figure(figure, calibration)
-    low, high = math.exp(band.log_low), math.exp(band.log_high)
-    if figure.metric.is_time:
-        # A faster machine has the shorter time.
-        low, high = 1 / high, 1 / low
-    return replace(figure, low=figure.predicted * low, high=figure.predicted * high)
-
-
-def band_of_figure(figure: JudgedFigure, calibration: Calibration | None = None) -> FigureBand:
-    """The row of the figure's kind."""
-    run = figure.run
-    measured = any((run.gpu, run.model) in factor.measured for factor in merged(calibration).factors)
-    rows = MEASURED_BANDS if measured else CARRIED_BANDS
-    return rows[pool_of(figure.kind)]
-
-
-def pool_of(kind: str) -> str:
-    """The kind whose residuals a kind of figure shares."""
-    return POOLED.get(kind, kind)
-
-
 SAME_SPEED = 1.15
 """Measured rates of two GPU types within this ratio count as equal: as far as two engines are apart on equal work."""
 WORST = 10
 STEP_TIMES = "step time"
 
 
-def accuracy(judged: Sequence[JudgedFigure], calibration: Calibration | None = None) -> Accuracy:
-    """What the figures say of the predictions, with the band of each."""
-    banded = tuple(with_band(figure, calibration) for figure in judged)
-    banded_figures = [figure for figure in banded if figure.low is not None and figure.high is not None]
-    within = [figure.low <= figure.measured <= figure.high for figure in banded_figures]  # type: ignore[operator]
-    pairs = list(_pairs(banded))
+def accuracy(judged: Sequence[JudgedFigure]) -> Accuracy:
+    """What the figures say of the predictions and of their bands."""
+    pairs = list(_pairs(judged))
     return Accuracy(
-        figures=banded,
-        slices=tuple(_slices(banded)),
-        worst=tuple(sorted(banded, key=lambda figure: -_distance(figure))[:WORST]),
+        figures=tuple(judged),
+        slices=tuple(_slices(judged)),
+        worst=tuple(sorted(judged, key=lambda figure: -_distance(figure))[:WORST]),
         pairs=len(pairs),
         in_order=sum(pairs),
-        covered=sum(within) / len(within) if within else 0.0,
+        covered=coverage(judged),
+        interval=interval_score(judged),
     )
+
+
+def coverage(judged: Iterable[JudgedFigure]) -> float:
+    """Share of the figures that lie in their bands, around what was predicted without them where that is on record; 0
+    where nothing has a band."""
+    beyond = [overshoot for _, overshoot in _against_bands(judged)]
+    return sum(overshoot <= 0 for overshoot in beyond) / len(beyond) if beyond else 0.0
+
+
+def interval_score(judged: Iterable[JudgedFigure]) -> float:
+    """Mean of width + 2 / alpha x overshoot of bands of 1 - alpha = 80 %, in natural logarithms; 0 without bands.
+
+    It is least where a band has the true P10 and P90: neither wide bands nor narrow ones that miss do better.
+    """
+    scores = [width + 2 / _OUTSIDE * max(0.0, overshoot) for width, overshoot in _against_bands(judged)]
+    return sum(scores) / len(scores) if scores else 0.0
+
+
+_OUTSIDE = 0.2
+"""Share of the measured figures that a band leaves outside."""
+
+
+def _against_bands(judged: Iterable[JudgedFigure]) -> Iterator[tuple[float, float]]:
+    """(width of the band, how far the measured figure lies beyond it) in logarithms; negative inside."""
+    for figure in judged:
+        if figure.low is None or figure.high is None or figure.predicted is None:
+            continue
+        prediction = figure.predicted if figure.left_out is None else figure.left_out
+        residual = math.log(figure.measured / prediction)
+        low, high = math.log(figure.low / figure.predicted), math.log(figure.high / figure.predicted)
+        yield high - low, max(low - residual, residual - high)
 
 
 def judged_runs(runs: Sequence[NamedRun], calibration: Calibration | None = None) -> tuple[JudgedFigure, ...]:
@@ -149,13 +107,20 @@ def judged_step(
         source=m.source,
     )
     kind = "MoE" if model.experts else "dense"
+    predicted_ms = predict_ms(m, gpu, model, calibration)
+    band = figure_band(m.phase, gpu, model, calibration=calibration).inverse
     return JudgedFigure(
         run=run,
         metric=Metric.STEP,
         measured=m.ms,
-        predicted=predict_ms(m, gpu, model, calibration),
+        predicted=predicted_ms,
+        low=predicted_ms * band.low,
+        high=predicted_ms * band.high,
         kind=STEP_TIMES,
-        slices=(("GPU", m.gpu), ("model kind", kind), ("phase", str(phase)), ("precision", run.precision.text)),
+        slices=(
+            *(("GPU", m.gpu), ("model", m.model), ("model kind", kind)),
+            *(("phase", str(phase)), ("precision", bits(model.expert_bytes if model.experts else model.weight_bytes))),
+        ),
     )
 
 
@@ -165,31 +130,51 @@ def _distance(figure: JudgedFigure) -> float:
 
 
 def _slices(judged: Sequence[JudgedFigure]) -> Iterator[SliceError]:
-    """By kind of figure, of gains by drafts, then by every dimension."""
+    """By kind of figure, of gains by drafts, then by every dimension: there without the times of loops, whose rates
+    stand for them."""
     for kind in dict.fromkeys(figure.kind for figure in judged):
         yield _slice("figure", kind, [figure for figure in judged if figure.kind == kind])
     if gains := _draft_gains(judged):
-        yield _slice_of("figure", "gain of drafts", np.array(gains), np.ones(len(gains), dtype=bool))
-    for dimension in dict.fromkeys(name for figure in judged for name, _ in figure.slices):
-        words = sorted({dict(figure.slices).get(dimension, "") for figure in judged} - {""})
-        for word in words:
-            yield _slice(dimension, word, [f for f in judged if dict(f.slices).get(dimension) == word])
+        yield _errors_of("figure", "gain of drafts", np.array(gains), np.ones(len(gains), dtype=bool))
+    rates = [figure for figure in judged if figure.run.disaggregated or figure.metric not in _TIMES_OF_LOOPS]
+    for dimension in dict.fromkeys(name for figure in rates for name, _ in figure.slices):
+        by_word: dict[str, list[JudgedFigure]] = {}
+        for figure in rates:
+            by_word.setdefault(dict(figure.slices).get(dimension, ""), []).append(figure)
+        yield from (_slice(dimension, word, by_word[word]) for word in sorted(by_word) if word)
+
+
+_TIMES_OF_LOOPS = (Metric.TPOT, Metric.TTFT)
 
 
 def _slice(dimension: str, name: str, judged: Sequence[JudgedFigure]) -> SliceError:
     errors = np.array([figure.rate_error for figure in judged])
-    return _slice_of(dimension, name, errors, np.array([figure.predicted is not None for figure in judged]))
+    answered = np.array([figure.predicted is not None for figure in judged])
+    banded = any(figure.low is not None for figure in judged)
+    besides = [figure for figure in judged if figure.peer is not None]
+    return replace(
+        _errors_of(dimension, name, errors, answered),
+        covered=coverage(judged) if banded else None,
+        interval=interval_score(judged) if banded else None,
+        peer_points=len(besides),
+        beside_peer=_mean_error(figure.rate_error for figure in besides),
+        peer=_mean_error(figure.peer_error for figure in besides),
+    )
 
 
-def _slice_of(dimension: str, name: str, errors: Array, answered: NDArray[np.bool_]) -> SliceError:
+def _mean_error(errors: Iterable[float]) -> float | None:
     # One figure that is far off must not set the mean of its slice.
-    absolute = np.minimum(np.abs(errors), 1.0)
+    absolute = [min(abs(error), 1.0) for error in errors]
+    return sum(absolute) / len(absolute) if absolute else None
+
+
+def _errors_of(dimension: str, name: str, errors: Array, answered: NDArray[np.bool_]) -> SliceError:
     return SliceError(
         dimension=dimension,
         name=name,
         points=len(errors),
-        mean=float(absolute.mean()),
-        median=float(np.median(absolute)),
+        mean=_mean_error(errors.tolist()) or 0.0,
+        median=float(np.median(np.minimum(np.abs(errors), 1.0))),
         bias=float(np.median(errors[answered])) if answered.any() else 0.0,
         unanswered=int((~answered).sum()),
     )
@@ -242,9 +227,14 @@ def _work(run: BenchmarkRun, metric: Metric) -> tuple[object, ...]:
     return (run.model, run.load, metric, lengths, run.precision.expert_bytes, run.precision.mtp_tokens > 0, run.decode)
 
 
-def without_fit(judged: Sequence[JudgedFigure], recorded: dict[tuple[str, int, str], float]) -> list[JudgedFigure]:
-    """The figures with what a fit without them predicted, where it is `recorded`: by file name, row and metric."""
+Record = Mapping[tuple[str, int, str], float]
+"""Predictions that are kept, by file name, row and metric."""
+
+
+def with_records(judged: Sequence[JudgedFigure], *, left_out: Record | None = None, peer: Record) -> list[JudgedFigure]:
+    """The figures with what a fit without them predicted, and with what the peer says, where that is on record."""
+    keys = [(figure.run.file.rsplit("/", 1)[-1], figure.run.row, str(figure.metric)) for figure in judged]
     return [
-        replace(figure, left_out=recorded.get((figure.run.file.rsplit("/", 1)[-1], figure.run.row, str(figure.metric))))
-        for figure in judged
+        replace(figure, left_out=(left_out or {}).get(key), peer=peer.get(key))
+        for figure, key in zip(judged, keys, strict=True)
     ]

@@ -98,6 +98,7 @@ def closed_loops(batch: Batch, times: PassTimes, shares: EngineShares, begin: Ar
     loop = Loop(
         tp=batch.column(lambda run: run.decode.tp),
         dp=batch.column(lambda run: run.decode.dp),
+        ep=batch.column(lambda run: run.decode.ep),
         prompt=batch.column(lambda run: run.input_tokens),
         answer=batch.column(lambda run: run.output_tokens),
         in_flight=batch.column(flying),
@@ -123,6 +124,7 @@ def _loop_of(batch: Batch, pool: Callable[[BenchmarkRun], Pool]) -> Loop:
     return Loop(
         tp=batch.column(lambda run: pool(run).tp),
         dp=batch.column(lambda run: pool(run).dp),
+        ep=batch.column(lambda run: pool(run).ep),
         prompt=batch.column(lambda run: run.input_tokens),
         answer=batch.column(lambda run: run.output_tokens),
         in_flight=ones,

@@ -35,6 +35,7 @@ class Loop:
 
     tp: Array
     dp: Array
+    ep: Array
     prompt: Array
     answer: Array
     in_flight: Array
@@ -71,6 +72,7 @@ class PassTimes:
             cached=loop.prompt + loop.answer / 2,
             chunk=chunk,
             prompt=loop.prompt,
+            ep=loop.ep,
         )
         return pass_cost(self.prefill, self.decode, self.model, self.settings, passes).total_ms
 

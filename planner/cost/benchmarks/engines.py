@@ -37,23 +37,26 @@ ENGINE_FACTORS = tuple(field.name for field in fields(EngineShares))
 class EngineHabits:
     """What an engine does by default, as its benchmarks are run.
 
-    `name` is whose factors it has. `tokens_per_step`: prompt tokens that a rank takes into a step. `reserved`: share of
+    `name` is whose factors it has, `kernels` whose measured kernels it runs (empty: nobody measured them). `tokens_per_step`: prompt tokens that a rank takes into a step. `reserved`: share of
     an answer whose cache is kept free before its request begins (1: none is ever evicted).
     """
 
     name: str
+    kernels: str
     tokens_per_step: int
     reserved: float
 
 
-_TRT = EngineHabits(name="trt", tokens_per_step=8192, reserved=1.0)
-_ATOM = EngineHabits(name="atom", tokens_per_step=16384, reserved=0.5)
-_VLLM = EngineHabits(name="vllm", tokens_per_step=8192, reserved=0.5)
-_SGLANG = EngineHabits(name="sglang", tokens_per_step=16384, reserved=0.5)
+_TRT = EngineHabits(name="trt", kernels="trtllm", tokens_per_step=8192, reserved=1.0)
+_ATOM = EngineHabits(name="atom", kernels="", tokens_per_step=16384, reserved=0.5)
+_VLLM = EngineHabits(name="vllm", kernels="vllm", tokens_per_step=8192, reserved=0.5)
+_SGLANG = EngineHabits(name="sglang", kernels="sglang", tokens_per_step=16384, reserved=0.5)
 HABITS: Mapping[str, EngineHabits] = MappingProxyType(
     {
         "trt": _TRT,
+        "trtllm": _TRT,
         "tensorrt-llm": _TRT,
+        "trtllm": _TRT,
         "dynamo-trt": _TRT,
         "atom": _ATOM,
         "vllm": _VLLM,

@@ -6,12 +6,14 @@ its ranks, TTFT above QUEUED_MS), and no run of the same machine, engine, precis
 1 / NEAR_BEST as much.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from planner.cost.arrays import Array
+from planner.cost.bands import FIGURES, figure_band
 from planner.cost.benchmarks.batches import (
     PREDICTORS,
     Batch,
@@ -69,17 +71,17 @@ def figures(
     """
     due = asked_figures(runs, among)
     answers = Predictions(runs).of(calibration)
-    return tuple(_judged(entry, metric, kind, answers) for entry, metric, kind in due)
+    return tuple(_judged(entry, metric, kind, answers, calibration) for entry, metric, kind in due)
 
 
 def asked_figures(
     runs: Sequence[NamedRun], among: Sequence[NamedRun] | None = None
 ) -> list[tuple[NamedRun, Metric, str]]:
-    """(run, metric, kind) of every measured figure that is to be predicted."""
+    """(run, metric, kind) of every measured figure that is to be predicted: none of a run in doubt."""
     saturated = _saturated([entry.run for entry in (runs if among is None else among)])
     due = []
     for entry in runs:
-        for metric, _ in entry.run.measured:
+        for metric, _ in entry.run.measured if not entry.run.doubt else ():
             if not entry.run.disaggregated:
                 kind = KINDS.get((entry.run.load, metric))
             elif metric is Metric.INPUT_RATE and (entry.run.file, entry.run.row) not in saturated:
@@ -92,10 +94,20 @@ def asked_figures(
 
 
 def _judged(
-    entry: NamedRun, metric: Metric, kind: str, answers: Mapping[tuple[str, int, Metric], float]
+    entry: NamedRun,
+    metric: Metric,
+    kind: str,
+    answers: Mapping[tuple[str, int, Metric], float],
+    calibration: Calibration | None,
 ) -> JudgedFigure:
     run = entry.run
     predicted = answers.get((run.file, run.row, metric))
+    low = high = None
+    if predicted is not None and entry.gpu is not None and entry.model is not None:
+        engine = habits(run.engine).name if run.engine else ""
+        band = figure_band(FIGURES[kind], entry.gpu, entry.model, engine=engine, calibration=calibration)
+        band = band.inverse if metric.is_time else band
+        low, high = predicted * band.low, predicted * band.high
     reason = entry.reason or ("" if predicted is not None else _unanswered(entry))
     return JudgedFigure(
         run=run,
@@ -104,6 +116,8 @@ def _judged(
         predicted=predicted,
         kind=kind,
         slices=slices(entry),
+        low=low,
+        high=high,
         reason=reason,
     )
 
@@ -123,11 +137,18 @@ def slices(entry: NamedRun) -> tuple[tuple[str, str], ...]:
         serving = "aggregated"
     return (
         ("GPU", run.gpu),
+        ("model", run.model),
         ("model kind", kind),
+        ("engine", habits(run.engine).name if run.engine else ""),
         ("phase", serving),
-        ("precision", run.precision.text),
+        ("precision", bits(run.precision.expert_bytes)),
         ("concurrency", _concurrency(run)),
     )
+
+
+def bits(size: float) -> str:
+    """Of a weight of so many bytes, without its scale."""
+    return f"{2 ** round(math.log2(8 * size))} bits"
 
 
 def _concurrency(run: BenchmarkRun) -> str:
@@ -190,8 +211,9 @@ class Predictions:
 
     def _part(self, number: int, batch: Batch, way: str, calibration: Calibration | None) -> Answers:
         context = batch.context
+        settings = replace(context.settings, calibration=calibration)
         by_phase = {
-            phase: device(context.gpu, context.model, phase, calibration, overlapped=np.zeros(1, dtype=bool))
+            phase: device(context.gpu, context.model, phase, settings, overlapped=np.zeros(1, dtype=bool))
             for phase in PHASES
         }
         shares = engine_shares(batch.habits.name, calibration)
@@ -250,7 +272,7 @@ def _parts(runs: Iterable[NamedRun]) -> Iterable[tuple[Batch, str]]:
             expert_bytes=precision.expert_bytes,
             kv_bytes=precision.kv_bytes,
         )
-        context = CostContext(gpu=entry.gpu, model=model, settings=CostSettings(mtp_tokens=precision.mtp_tokens))
+        context = CostContext(gpu=entry.gpu, model=model, settings=CostSettings(mtp_tokens=precision.mtp_tokens, engine=habit.kernels))
         for way in _ways(run):
             # Weights that do not fit leave no loop to settle.
             if way == "closed" and most_sequences(entry.gpu, model, run, habit) <= 0:

@@ -32,8 +32,10 @@ class CostSettings:
 
     `kv_cache_rate`: `cost.prefix_hits` makes hit shares of it; `prefixes` is what its `auto` draws on. `kv_cache_dtype`
     is in the scenario's model by the time that a scenario is read.
+    `engine`: whose measured kernels count (empty: formulas alone).
     `max_pipeline_stages`: None lets dense models take up to 8, models with experts none. `reach`: where a placed
     replica lies (None: as compactly as NVLink domains and switches allow). `speculation` stands for the `mtp_` keys.
+    `engine`: whose servers these are (empty: any engine's).
     """
 
     mode: Annotated[CostMode, Key("the planner's own cost model, or the paper's")] = CostMode.DEFAULT
@@ -67,6 +69,7 @@ class CostSettings:
         Speculation | None, Key("how tokens are drafted: auto, none, or a method with its tokens", sparse=True)
     ] = None
     reach: Annotated[Reach | None, INTERNAL] = None
+    engine: Annotated[str, INTERNAL] = ""
     prefixes: Annotated[CachedPrefixes | None, INTERNAL] = None
 
     @property

@@ -98,6 +98,7 @@ class BucketLatency:
     `late_ms`: at the percentile that is asked for, the mean where bounds are of the mean, P99 where nothing is bounded;
     times are None where the queue has no end. `bound_ms`: the mean of them where bounds differ by prompt.
     `kept_share`: of the bucket's requests that keep their bound on TTFT (None: no bound on it, or on the mean).
+    `low_ms`, `high_ms`: P10 and P90 of what the late time will be, by measurements of such times (None: no band).
     """
 
     load: LoadPoint
@@ -110,6 +111,8 @@ class BucketLatency:
     late_ms: Annotated[float | None, Bounds(low=0), Key("at the percentile asked for, P99 without bounds, or the mean")]
     bound_ms: Annotated[float | None, Bounds(low=0), Key("on that time (null: none)")]
     kept_share: Annotated[float | None, Bounds(low=0, high=1.000001), Key("of the bucket that keeps a bound on TTFT")]
+    low_ms: Annotated[float | None, Bounds(low=0), Key("P10 of the late time, by measurements", sparse=True)] = None
+    high_ms: Annotated[float | None, Bounds(low=0), Key("P90 of the late time, by measurements", sparse=True)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

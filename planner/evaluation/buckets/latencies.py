@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from planner.cost import time_band
 from planner.cost.serving import DecodeServers, Levels, MixedServers, PrefillServers, RestOfStep, WaitTail, late_share
-from planner.domain import PHASES, BucketLatency, BucketPool, LoadPoint, Phase, Question
+from planner.domain import PHASES, BucketLatency, BucketPool, LoadPoint, Phase, Question, Scenario
 from planner.evaluation.buckets.priced import PricedBucket, Span
 from planner.evaluation.buckets.transfer import UplinkLoad
 
@@ -25,8 +26,10 @@ _Queue = tuple[float, np.ndarray, _Waits]  # weight of its requests, then as ser
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedTimes:
     """What times are held against: bounds by range, and the share that may be later than the time that is told (None:
-    the mean is told). `deviations`: standard ones of the load above its mean that so few moments pass."""
+    the mean is told). `deviations`: standard ones of the load above its mean that so few moments pass. `scenario`: it
+    decides how far off times may be."""
 
+    scenario: Scenario
     levels: Levels
     late: float | None
     deviations: float
@@ -37,7 +40,7 @@ class JudgedTimes:
         slo = question.scenario.slo
         levels = Levels.of(slo, question.workload)
         deviations = levels.spread if slo.bounds_anything else UNASKED_DEVIATIONS
-        return cls(levels=levels, late=slo.late_share, deviations=deviations)
+        return cls(scenario=question.scenario, levels=levels, late=slo.late_share, deviations=deviations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,7 @@ def latencies_at(
                 times = _ttft(of_span, rate, late_ms, judged)
                 if crossing:
                     times = replace(times, p50_ms=_ttft(of_span, rate, usual_ms, judged).p50_ms)
+            low_ms, high_ms = _ends(times.late_ms, phase, of_span, judged.scenario)
             yield BucketLatency(
                 load=load,
                 rate_rps=rate,
@@ -80,7 +84,21 @@ def latencies_at(
                 late_ms=times.late_ms,
                 bound_ms=times.bound_ms,
                 kept_share=times.kept_share,
+                low_ms=low_ms,
+                high_ms=high_ms,
             )
+
+
+def _ends(
+    late_ms: float | None, phase: Phase, groups: Sequence[PricedBucket], scenario: Scenario
+) -> tuple[float | None, float | None]:
+    """P10 and P90 of a late time, the widest of the GPU types that serve the bucket; None where nothing has a band."""
+    gpus = sorted({pool.gpu for bucket in groups for pool in bucket.pools})
+    specs = (scenario.inventory.item(gpu).gpu for gpu in gpus)
+    bands = [band for spec in specs if (band := time_band(spec, scenario.model, phase, scenario.cost)) is not None]
+    if late_ms is None or not bands:
+        return None, None
+    return late_ms * min(band.low for band in bands), late_ms * max(band.high for band in bands)
 
 
 def first_step_ms(buckets: Sequence[PricedBucket], rate: float, judged: JudgedTimes) -> float:

@@ -15,7 +15,7 @@ class of the histogram that it lies in reaches into the band.
 import math
 from collections.abc import Iterator, Sequence
 
-from planner.domain import PHASES, Band, BucketLatency, BucketPool, Phase, Plan
+from planner.domain import PHASES, Band, BucketLatency, BucketPool, Phase, Plan, halves_of
 from planner.domain.serving.observed import ComparedFigure, ObservedIsland, Quantity, Verdict
 from planner.plans.observed.loads import Loads, TimeHistogram, TimeQuantile
 from planner.units import MS_PER_S
@@ -226,7 +226,7 @@ def _band(plan: Plan, phase: Phase, islands: Sequence[str]) -> Band | None:
     bands = [
         estimate.band
         for estimate in plan.provenance.estimates
-        if estimate.gpu in gpus and estimate.phase is phase and estimate.band is not None
+        if estimate.gpu in gpus and phase in (estimate.phase, *halves_of(estimate.phase)) and estimate.band is not None
     ]
     if not bands:
         return None

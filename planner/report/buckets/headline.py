@@ -9,6 +9,7 @@ from planner.report.buckets.view import (
     buckets_of,
     headline_load,
     latencies_at,
+    range_span,
     span_label,
     time,
     time_span,
@@ -57,7 +58,7 @@ def times_sentence(plan: Plan) -> str:
     if not plan.outlook.latencies:
         return ""
     load = headline_load(plan)
-    first, further = (_late(plan, load, phase) for phase in PHASES)
+    first, further = (late_words(plan, load, phase) for phase in PHASES)
     where = _where(plan, load)
     if not plan.outlook.levels_set:
         return f"**No service levels set**: {first}, {further} {where}."
@@ -92,12 +93,13 @@ def _beyond(plan: Plan, load: LoadPoint) -> str:
     return " **That is more than is promised where they bunch.**" if binds and bunched < rate < promised else ""
 
 
-def _late(plan: Plan, load: LoadPoint, phase: Phase) -> str:
-    """`TTFT P95 2.36 s (bound 4 s)`, from the least to the largest where buckets differ."""
-    slo, buckets = plan.scenario.slo, buckets_of(plan, phase)
-    late = time_span(row.late_ms for row in latencies_at(plan, load, phase))
-    bounds = [bound for bucket in buckets for bound in bounds_in(slo, phase, bucket.start, bucket.end)]
-    return f"{TIMES[phase]} {slo.statistic} {late}" + (f" (bound {bound_span(bounds)})" if bounds else "")
+def late_words(plan: Plan, load: LoadPoint, phase: Phase) -> str:
+    """`TTFT P95 2.36 s (P10–P90 1.7–3.9 s, bound 4 s)`, from the least to the largest where buckets differ."""
+    slo, rows = plan.scenario.slo, latencies_at(plan, load, phase)
+    late, ends = time_span(row.late_ms for row in rows), range_span(rows)
+    bounds = [bound for row in buckets_of(plan, phase) for bound in bounds_in(slo, phase, row.start, row.end)]
+    beside = [*([f"P10–P90 {ends}"] if ends else []), *([f"bound {bound_span(bounds)}"] if bounds else [])]
+    return f"{TIMES[phase]} {slo.statistic} {late}" + (f" ({', '.join(beside)})" if beside else "")
 
 
 def _where(plan: Plan, load: LoadPoint) -> str:

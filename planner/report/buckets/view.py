@@ -152,6 +152,15 @@ def time_span(values: Iterable[float | None]) -> str:
     return f"{first if unit == other else low}–{high}"
 
 
+def range_span(rows: Iterable[BucketLatency]) -> str:
+    """P10 and P90 of what the late times will be, from the least to the largest; empty where a row has no band."""
+    ends = [(row.low_ms, row.high_ms) for row in rows]
+    known = [(low, high) for low, high in ends if low is not None and high is not None]
+    if not known or len(known) < len(ends):
+        return ""
+    return time_span((min(low for low, _ in known), max(high for _, high in known)))
+
+
 def simplicity_plot(plan: Plan) -> Plot:
     """Each simpler or less simple plan as a point, the plan as a star, the bounds as lines."""
     rows = useful_simpler(plan)

@@ -9,6 +9,7 @@ from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import LEFT_OUT, banded_rate, counted, money, percent, rate, significant, whole
 from planner.report.kit.tree import Block, paragraphs
 from planner.report.plan.certificate import certificate_text
+from planner.report.plan.notes import carried
 
 BALANCED = 0.01
 """Phases whose rates differ by less than this share count as balanced."""
@@ -43,6 +44,8 @@ def _warnings(plan: Plan) -> Iterator[str]:
         )
     if plan.search.interrupted:
         yield "**The search was interrupted: this is the best so far.**"
+    if unmeasured := carried(plan):
+        yield f"**Carried over: {escaped(unmeasured)}.**"
 
 
 def replayed_text(plan: Plan) -> str:

@@ -69,9 +69,9 @@ def settings_table(plan: Plan) -> DataTable:
 
 
 def _band(bands: Mapping[tuple[str, Phase], Band | None], card: Card) -> Band | None:
-    """How far off a server's rate may be; of one that does both phases, the wider."""
-    of_halves = [band for half in halves_of(card.phase) if (band := bands.get((card.gpu, half)))]
-    return max(of_halves, key=lambda band: band.high - band.low, default=None)
+    """How far off a server's rate may be; of one that does both phases, in a plan of before, the wider half's."""
+    known = [band for phase in (card.phase, *halves_of(card.phase)) if (band := bands.get((card.gpu, phase)))]
+    return max(known, key=lambda band: band.high - band.low, default=None)
 
 
 def _whose(plan: Plan) -> str:

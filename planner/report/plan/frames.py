@@ -56,9 +56,9 @@ def pools_frame(plan: Plan) -> Frame:
 
 def latency_frame(plan: Plan) -> Frame:
     """One row a load, phase and bucket: TTFT in prefill, TPOT in decode, missing where the queue has no end;
-    `late_ms` is of `statistic`, the percentile that the levels ask for."""
+    `late_ms` is of `statistic`, the percentile that the levels ask for, `low_ms` and `high_ms` are its P10 and P90."""
     statistic: Column[BucketLatency] = Column("statistic", lambda _: plan.scenario.slo.statistic)
-    figures = ("p50_ms", "late_ms", "bound_ms", "kept_share")
+    figures = ("p50_ms", "late_ms", "bound_ms", "kept_share", "low_ms", "high_ms")
     rows = plan.outlook.latencies
     return table_of((*_all_of(BucketLatency), statistic), rows).frame(dict.fromkeys(figures, float))
 

@@ -8,7 +8,7 @@ from planner.domain import PHASES, LoadPoint, Phase, Plan, RangeService
 from planner.domain.replay import StoredReplay
 from planner.domain.serving.levels import TIMES, Standing, judged_levels
 from planner.report.buckets.tables import latency_words
-from planner.report.buckets.view import buckets_of, latencies_at, span_label, time
+from planner.report.buckets.view import buckets_of, latencies_at, range_span, span_label, time
 from planner.report.kit.markdown import escaped
 from planner.report.kit.plots import Kind, Plot, Series, chart_of, series_of
 from planner.report.kit.quantities import banded_rate, percent, rate, significant, whole
@@ -21,7 +21,8 @@ _SECOND_MS = 1000.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadTimes:
     """P50 and the time that the levels count (ms; None: the queue has no end) of a bucket at a rate of the whole mix;
-    `bound_ms`: the mean of them where bounds differ by prompt, None where there is none; `level`: kept or broken."""
+    `bound_ms`: the mean of them where bounds differ by prompt, None where there is none; `level`: kept or broken;
+    `ends`: P10 and P90 of what the late time will be, in words."""
 
     bucket: str
     load: str
@@ -30,6 +31,7 @@ class LoadTimes:
     late_ms: float | None
     bound_ms: float | None
     level: str = ""
+    ends: str = ""
 
     @property
     def spare(self) -> float | None:
@@ -74,6 +76,7 @@ def _rows(plan: Plan, phase: Phase, replay: StoredReplay | None) -> Iterator[Loa
                         late_ms=row.late_ms,
                         bound_ms=bound_ms,
                         level=standing.get((load.value, phase, row.start, row.end), ""),
+                        ends=range_span([row]),
                     )
         if replay is not None and (times := replay.times(phase, bucket.start, bucket.end, plan.scenario.slo.statistic)):
             yield LoadTimes(
@@ -131,11 +134,14 @@ def _table(rows: tuple[LoadTimes, ...], statistic: str) -> DataTable:
         Column("Requests/s", lambda row: row.rate_rps, rate),
         Column("P50", lambda row: row.p50_ms, time),
         Column(statistic, lambda row: row.late_ms, time),
+        *([Column("P10–P90", lambda row: row.ends or None, str)] if any(row.ends for row in rows) else []),
         Column("Bound", lambda row: row.bound_ms, time),
         Column("Spare", lambda row: row.spare, "{:.0f} %".format),
         Column("Level", lambda row: row.level or None),
     )
     caption = "A dash: the queue has no end, or no bound is set. Spare: of the bound, beyond that time."
+    if any(row.ends for row in rows):
+        caption += f" P10–P90: of {statistic}, by left-out measurements of such times."
     return table_of(columns, rows).block(caption)
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from statistics import NormalDist
 
-from planner.domain import PHASES, CacheRate, CostMode, Formulation, Origin, Plan, RouterPolicy
+from planner.domain import PHASES, CacheRate, CostMode, Formulation, Plan, Relation, RouterPolicy
 from planner.domain.usable import left_out_of
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import banded_rate, beside, counted, percent, rate, significant, span
@@ -21,7 +21,7 @@ def risks(plan: Plan) -> list[str]:
     """A sentence or two each, the gravest first; escaped Markdown."""
     if plan.throughput_rps <= 0:
         return []
-    return [*_lost_nodes(plan), *_bursts(plan), *_unmeasured_layers(plan), *_odds(plan), *_estimated_prices(plan)]
+    return [*_lost_nodes(plan), *_bursts(plan), *_carried(plan), *_odds(plan), *_estimated_prices(plan)]
 
 
 def _lost_nodes(plan: Plan) -> Iterator[str]:
@@ -60,18 +60,24 @@ def _bursts(plan: Plan) -> Iterator[str]:
         )
 
 
-def unmeasured_layers(plan: Plan) -> tuple[str, ...]:
-    """The model's layers that rates were not fitted to, in words; none where the user measured every rate."""
-    carried = any(estimate.origin is not Origin.USER for estimate in plan.provenance.estimates)
-    return plan.scenario.model.unmeasured if carried else ()
+def carried(plan: Plan) -> str:
+    """What was never measured of the plan's estimates, with the GPU types, and the model's layers that no fit has seen;
+    empty where model, GPU types and engine were measured together. Names from the user are not escaped."""
+    gpus: dict[Relation, list[str]] = {}
+    for estimate in plan.provenance.estimates:
+        relation = estimate.band.relation if estimate.band else None
+        if relation is not None and relation.words:
+            gpus.setdefault(relation, []).append(estimate.gpu)
+    parts = [f"{relation.words} ({', '.join(dict.fromkeys(names))})" for relation, names in gpus.items()]
+    layers = plan.scenario.model.unmeasured if Relation.FORMULAS in gpus else ()
+    return "; ".join([*parts, *([f"layers that no fit has seen: {', '.join(layers)}"] if layers else [])])
 
 
-def _unmeasured_layers(plan: Plan) -> Iterator[str]:
-    if layers := unmeasured_layers(plan):
+def _carried(plan: Plan) -> Iterator[str]:
+    if unmeasured := carried(plan):
         yield (
-            f"**Rates were not fitted to models with such layers**: {escaped('; '.join(layers))}. They follow from "
-            "arithmetic and memory traffic, and the band is carried over from models with other layers. Measure one "
-            "server before you rent many."
+            f"**Carried over: {escaped(unmeasured)}.** Rates, times and their bands are those of the measurements that "
+            "come nearest, each predicted without its like. Measure one server before you rent many."
         )
 
 

@@ -12,6 +12,7 @@ from planner.report.buckets.view import (
     bounds_in,
     headline_load,
     latencies_at,
+    range_span,
     time_span,
 )
 from planner.report.cluster.placement_map import placement_section
@@ -60,10 +61,11 @@ def _times(plan: Plan) -> Iterator[Figure]:
         rows = latencies_at(plan, load, phase)
         bounds = [bound for row in rows for bound in bounds_in(slo, phase, row.start, row.end)]
         bound = f"bound {bound_span(bounds)}" if bounds and plan.outlook.levels_set else "no bound set"
+        ends = range_span(rows)
         yield Figure(
             label=f"{TIMES[phase]} {slo.statistic} at the {load.value}",
             value=time_span(row.late_ms for row in rows),
-            band=bound,
+            band=f"P10–P90: {ends}; {bound}" if ends else bound,
         )
 
 

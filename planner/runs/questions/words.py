@@ -9,13 +9,12 @@ from typing import Any
 
 from planner.domain import PHASES, BucketLatency, GpuWorth, LoadPoint, Phase, Plan, ServingForm
 from planner.domain.frontier import RivalFleet
-from planner.domain.serving.levels import TIMES
 from planner.domain.serving.routing import class_of_pools
-from planner.report.buckets.headline import given_up_words
-from planner.report.buckets.view import bound_span, bounds_in, buckets_of, latencies_at, time_span
+from planner.report.buckets.headline import given_up_words, late_words
+from planner.report.buckets.view import latencies_at
 from planner.report.kit.quantities import LEFT_OUT, banded_rate, money, signed_range, significant
 from planner.report.plan.certificate import forms_sentence
-from planner.report.plan.notes import unmeasured_layers
+from planner.report.plan.notes import carried
 from planner.runs.questions.documents import MoneyAnswer, MoneyQuestion, text_of
 
 MOST_RIVALS = 4
@@ -41,7 +40,9 @@ def answer_text(answer: MoneyAnswer) -> str:
         *(("note", note) for note in _notes(answer)),
     ]
     lines = [f"  {label:<{_LABEL}}{text}" for label, text in rows if text]
-    return "\n".join([_verdict(answer), "", *lines, ""])
+    unmeasured = carried(answer.plan)
+    warning = [f"Carried over: {unmeasured}. Measure one server before you rent many."] if unmeasured else []
+    return "\n".join([_verdict(answer), *warning, "", *lines, ""])
 
 
 def _verdict(answer: MoneyAnswer) -> str:
@@ -105,20 +106,10 @@ def _levels(plan: Plan) -> str:
     if not all(rows.values()):
         return ""
     rate = significant(rows[Phase.PREFILL][0].rate_rps)
-    which = plan.scenario.slo.statistic
-    times = ", ".join(f"{TIMES[phase]} {which} {time_span(row.late_ms for row in of_phase)}{_bound(plan, phase)}"
-                      for phase, of_phase in rows.items())  # fmt: skip
+    times = ", ".join(late_words(plan, load, phase) for phase in PHASES)
     none = "" if plan.outlook.levels_set else "; no levels were asked for: give --ttft and --tpot"
     given_up = given_up_words(plan, load)
     return f"{times} at {rate} requests/s{none}{f'; given up: {given_up}' if given_up else ''}"
-
-
-def _bound(plan: Plan, phase: Phase) -> str:
-    slo = plan.scenario.slo
-    bounds = [bound for bucket in buckets_of(plan, phase) for bound in bounds_in(slo, phase, bucket.start, bucket.end)]
-    if not bounds:
-        return ""
-    return f" (bound {bound_span(bounds)})"
 
 
 def _proof(answer: MoneyAnswer) -> str:
@@ -197,11 +188,6 @@ def _notes(answer: MoneyAnswer) -> list[str]:
         notes.append(f"the price of {estimated} is an estimate, no public one was found: give yours with --prices")
     if parts := _parts_of_nodes(answer):
         notes.append(f"{parts}: where only whole nodes are for rent, say whole_nodes: true in an offer (--offer)")
-    if layers := unmeasured_layers(plan):
-        notes.append(
-            f"rates were not fitted to models with such layers: {'; '.join(layers)}; measure one server before you "
-            "rent many"
-        )
     if not plan.optimal and (answer.gap or 1.0) > WIDE:
         notes.append("the gap is wide: raise search.work_limit in the scenario for a closer proof")
     if plan.outlook.losses and not plan.scenario.survive.share:
@@ -304,6 +290,7 @@ def answer_document(
         "capacity_rps": plan.throughput_rps,
         "low_rps": band.low_rps if band else None,
         "high_rps": band.high_rps if band else None,
+        "carried_over": carried(plan) or None,
         "burst_rps": plan.outlook.burst_rps,
         "latency": [_latency(row, statistic) for row in plan.outlook.latencies],
         "objective": "USD/hour" if answer.question is MoneyQuestion.CHEAPEST else "requests/s",
@@ -338,5 +325,7 @@ def _latency(row: BucketLatency, statistic: str) -> Mapping[str, object]:
         "p50_ms": row.p50_ms,
         "statistic": statistic,
         "late_ms": row.late_ms,
+        "low_ms": row.low_ms,
+        "high_ms": row.high_ms,
         "bound_ms": row.bound_ms,
     }

@@ -1,0 +1,62 @@
+"""How far left-out measurements were off, and what was measured. Made by tests/cost/make_bands.py.
+
+`MEASURED`: GPU family, GPU type, model, its parameters (count: the same at every precision), engines. `ROWS`: figure,
+relation, slice, P10 and P90 of ln(measured / predicted) of rates, left-out points.
+"""
+
+# fmt: off
+
+MEASURED: tuple[tuple[str, str, str, int, str], ...] = (
+    ("ampere", "A100", "gpt-oss-120b", 116788838400, "vllm"),
+    ("ampere", "A100", "llama-3.1-70b", 70552387584, "trt"),
+    ("ampere", "A100", "qwen3-235b-a22b", 235092836352, "vllm"),
+    ("blackwell", "DGX-B200", "deepseek-r1", 671025397760, "sglang trt"),
+    ("blackwell", "DGX-B200", "gpt-oss-120b", 116788838400, "trt"),
+    ("blackwell", "DGX-B200", "llama-3.1-405b", 405849243648, "trt"),
+    ("blackwell", "DGX-B200", "llama-3.1-70b", 70552387584, "trt"),
+    ("blackwell", "DGX-B200", "qwen3-235b-a22b", 235092836352, "trt"),
+    ("blackwell", "DGX-B200", "qwen3-30b-a3b", 30531911680, "trt"),
+    ("blackwell", "DGX-B300", "deepseek-r1", 671025397760, "sglang trt"),
+    ("blackwell", "GB200-NVL72", "deepseek-r1", 671025397760, "sglang trt"),
+    ("blackwell", "GB200-NVL72", "llama-3.1-70b", 70552387584, "trt"),
+    ("cdna3", "MI300X", "deepseek-r1", 671025397760, "sglang"),
+    ("cdna3", "MI300X", "llama-3.1-405b", 405849243648, "vllm"),
+    ("cdna3", "MI300X", "llama-3.1-70b", 70552387584, "vllm"),
+    ("cdna4", "MI355X", "deepseek-r1", 671025397760, "atom sglang"),
+    ("h20", "H20", "deepseek-r1", 671025397760, "sglang"),
+    ("h20", "H20", "qwen3-30b-a3b", 30531911680, ""),
+    ("hopper", "H100", "deepseek-r1", 671025397760, "sglang trt"),
+    ("hopper", "H100", "gpt-oss-120b", 116788838400, "trt"),
+    ("hopper", "H100", "llama-3.1-405b", 405849243648, "trt"),
+    ("hopper", "H100", "llama-3.1-70b", 70552387584, "trt"),
+    ("hopper", "H200", "deepseek-r1", 671025397760, "sglang trt"),
+    ("hopper", "H200", "kimi-k2", 1026407202816, "sglang"),
+    ("hopper", "H200", "llama-3.1-405b", 405849243648, "trt"),
+    ("hopper", "H200", "llama-3.1-70b", 70552387584, "trt"),
+    ("hopper", "H200", "qwen3-235b-a22b", 235092836352, "trt"),
+    ("hopper", "H800", "deepseek-r1", 671025397760, ""),
+)
+ROWS: tuple[tuple[str, str, str, float, float, int], ...] = (
+    ("prefill", "same", "", -0.814, 0.565, 35),
+    ("prefill", "gpu", "", -1.084, 0.571, 35),
+    ("prefill", "model", "", -1.084, 0.571, 35),
+    ("prefill", "formulas", "", -1.242, 0.635, 35),
+    ("decode", "same", "", -0.213, 0.211, 320),
+    ("decode", "same", "deepseek-r1", -0.217, 0.211, 318),
+    ("decode", "gpu", "", -0.21, 0.229, 320),
+    ("decode", "model", "", -0.21, 0.229, 320),
+    ("decode", "formulas", "", -0.247, 0.242, 320),
+    ("mixed", "same", "", -0.206, 0.188, 191),
+    ("mixed", "same", "MoE", -0.246, 0.188, 167),
+    ("mixed", "same", "deepseek-r1", -0.238, 0.188, 155),
+    ("mixed", "gpu", "", -0.221, 0.188, 191),
+    ("mixed", "gpu", "MoE", -0.249, 0.189, 167),
+    ("mixed", "model", "", -0.221, 0.188, 191),
+    ("mixed", "model", "MoE", -0.249, 0.189, 167),
+    ("mixed", "formulas", "", -0.238, 0.208, 191),
+    ("mixed", "formulas", "MoE", -0.266, 0.215, 167),
+    ("ttft_p50_ms", "same", "", -1.539, 0.38, 151),
+    ("ttft_p50_ms", "gpu", "", -1.557, 0.358, 151),
+    ("ttft_p50_ms", "model", "", -1.557, 0.358, 151),
+    ("ttft_p50_ms", "formulas", "", -1.575, 0.352, 151),
+)

@@ -1,0 +1,225 @@
+"""One operation's measured times as a function: holes filled by size, looked up in logarithms, with where from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from planner.files.kernels import KernelGrid
+
+Floats = npt.NDArray[np.float64]
+Whole = npt.NDArray[np.intp]
+Sizes = npt.ArrayLike
+
+
+class Basis(IntEnum):
+    """Where a time is from, the best first."""
+
+    MEASURED = 0
+    INTERPOLATED = 1
+    SCALED = 2
+    """From a neighbouring shape, or beyond what was measured, by the work."""
+    FORMULA = 3
+    """The tables have no answer: ask the formulas."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTime:
+    """`ms` a call, NaN where there is no answer; `basis`: a `Basis` each, of the same shape."""
+
+    ms: Floats
+    basis: npt.NDArray[np.int8]
+
+
+def no_answer(*sizes: Sizes) -> KernelTime:
+    """For calls of these sizes."""
+    shape = np.broadcast_shapes(*(np.shape(size) for size in sizes))
+    return KernelTime(ms=np.full(shape, np.nan), basis=np.full(shape, Basis.FORMULA, np.int8))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """`columns`: name -> what each shape has, words as places in `words`. `ln_ms`: (shapes, *axes), without holes;
+    `basis`: likewise, of each point: measured, scaled (a hole that was filled), or formula (too far from any).
+    `growth`: of ln(ms) by ln(size) beyond each axis, a number a shape."""
+
+    columns: Mapping[str, npt.NDArray[np.int64]]
+    words: Mapping[str, tuple[str, ...]]
+    rows: Mapping[tuple[int, ...], int]
+    axes: tuple[Floats, ...]
+    ln_ms: npt.NDArray[np.float32]
+    basis: npt.NDArray[np.int8]
+    growth: tuple[npt.NDArray[np.float32], ...]
+
+    def code(self, column: str, value: str | int) -> int:
+        """What `columns` holds for the value; -1 for an unknown word."""
+        if not isinstance(value, str):
+            return value
+        known = self.words[column]
+        return known.index(value) if value in known else -1
+
+    def exact(self, values: Mapping[str, str | int]) -> int | None:
+        """The row of the shape that has these values in all columns."""
+        return self.rows.get(tuple(self.code(column, values[column]) for column in self.columns))
+
+    def nearest(self, must: Mapping[str, str | int], distance: Floats) -> int | None:
+        """The nearest row among those with these values, the first of several alike; None where there is none."""
+        fits = np.ones(len(self.ln_ms), dtype=np.bool_)
+        for column, value in must.items():
+            fits &= self.columns[column] == self.code(column, value)
+        return int(np.argmin(np.where(fits, distance, np.inf))) if fits.any() else None
+
+    def at(
+        self, row: int | Whole, sizes: Sequence[Sizes], *, ln_scale: Sizes = 0.0, scaled: npt.ArrayLike = False
+    ) -> KernelTime:
+        """The times of shapes at sizes, all broadcast; `ln_scale` added to ln(ms), `scaled` where a shape stands in
+        for another."""
+        places = [_place(axis, np.asarray(size, dtype=np.float64)) for axis, size in zip(self.axes, sizes, strict=True)]
+        rows = np.asarray(row)
+        ln_ms = _mixed(self.ln_ms, rows, places) + np.asarray(ln_scale, dtype=np.float32)
+        basis = _worst(self.basis, rows, places)
+        for place, growth in zip(places, self.growth, strict=True):
+            if place.beyond is not None:
+                ln_ms = ln_ms + place.beyond * growth[rows]
+                basis = np.maximum(basis, np.where(place.beyond > 0, np.int8(Basis.SCALED), np.int8(0)))
+            if place.between.any():
+                basis = np.maximum(basis, np.where(place.between, np.int8(Basis.INTERPOLATED), np.int8(0)))
+        if np.any(scaled):
+            basis = np.maximum(basis, np.where(scaled, np.int8(Basis.SCALED), np.int8(0)))
+        ms = np.asarray(np.exp(ln_ms), dtype=np.float64)
+        if (basis == Basis.FORMULA).any():
+            ms = np.where(basis == Basis.FORMULA, np.nan, ms)
+        return KernelTime(ms=ms, basis=np.broadcast_to(basis, ms.shape))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where sizes lie on an axis: the cell's lower end, the share of the upper end, whether between two sizes; ln of
+    the ratio to the largest size where any lies beyond."""
+
+    low: Whole
+    share: npt.NDArray[np.float32]
+    between: npt.NDArray[np.bool_]
+    beyond: npt.NDArray[np.float32] | None
+
+
+_ALIKE = 1e-6  # of a cell: logarithms of whole sizes differ from those of the axis by rounding alone
+
+
+def _place(axis: Floats, sizes: Floats) -> _Place:
+    ln_sizes = np.log(np.maximum(sizes, 1e-9))
+    at = np.interp(ln_sizes, axis, np.arange(len(axis), dtype=np.float64))
+    nearest = np.rint(at)
+    between = np.abs(at - nearest) > _ALIKE
+    at = np.where(between, at, nearest)
+    low = np.minimum(at.astype(np.intp), len(axis) - 2)
+    past = ln_sizes - axis[-1]
+    beyond = np.maximum(past, 0).astype(np.float32) if past.size and past.max() > _ALIKE else None
+    return _Place(low=low, share=(at - low).astype(np.float32), between=between, beyond=beyond)
+
+
+def _mixed(table: npt.NDArray[np.float32], rows: Whole, places: Sequence[_Place]) -> npt.NDArray[np.float32]:
+    """The table between its points, linear along each axis. An axis with one place is folded away first: most calls
+    have many batches and few shapes."""
+    single = rows.size == 1
+    table = table[rows.reshape(-1)[0]] if single else table
+    open_places = []
+    for axis in reversed(range(len(places))):
+        place, at = places[axis], axis if single else axis + 1
+        if place.low.size == 1:
+            low, share = int(place.low.reshape(-1)[0]), place.share.reshape(-1)[0]
+            table = table.take(low, axis=at) * (1 - share) + table.take(low + 1, axis=at) * share
+        else:
+            open_places.insert(0, place)
+    shape = np.broadcast_shapes(rows.shape, *(place.low.shape for place in places))
+    table = np.asarray(table, order="C")
+    strides = [stride // table.itemsize for stride in table.strides]
+    base: Whole | int = 0 if single else rows * strides.pop(0)
+    for place, stride in zip(open_places, strides, strict=True):
+        base = base + place.low * stride
+    mixed = _corners(table.reshape(-1), base, list(zip(open_places, strides, strict=True)))
+    return np.broadcast_to(mixed, shape)
+
+
+def _corners(
+    flat: npt.NDArray[np.float32], base: Whole | int, ways: Sequence[tuple[_Place, int]]
+) -> npt.NDArray[np.float32]:
+    """The values at the base and one step along each way, mixed by the shares."""
+    if not ways:
+        return np.asarray(flat.take(base), dtype=np.float32)
+    (place, stride), *others = ways
+    low = _corners(flat, base, others)
+    return low + place.share * (_corners(flat, base + stride, others) - low)
+
+
+def _worst(table: npt.NDArray[np.int8], rows: Whole, places: Sequence[_Place]) -> npt.NDArray[np.int8]:
+    """The worse basis of the lowest and the highest point used: holes lie where all sizes are large, or small."""
+    if not table.any():
+        return np.zeros((), np.int8)
+    low = table[(rows, *(place.low + (place.share == 1) for place in places))]
+    return np.maximum(low, table[(rows, *(place.low + (place.share > 0) for place in places))])
+
+
+def grid_of(stored: KernelGrid, growth: Mapping[str, float], flat_if: str = "") -> Grid:
+    """A stored grid, ready for lookups. `growth`: of time by size along an axis, as a power; one less for shapes whose
+    column `flat_if` is above 0 (attention with a window)."""
+    columns = dict(zip(stored.columns, stored.shapes.T, strict=True))
+    less = (columns[flat_if] > 0).astype(np.float32) if flat_if else np.zeros(len(stored.shapes), np.float32)
+    last = [*stored.axes][-1]
+    powers = tuple(growth.get(axis, 1.0) - less * (axis == last) for axis in stored.axes)
+    axes = tuple(np.log(sizes) for sizes in stored.axes.values())
+    ln_ms, measured = stored.ln_ms.astype(np.float32), ~np.isnan(stored.ln_ms)
+    for number, power in enumerate(powers):
+        if len(axes[number]) == 1:  # a second point by growth, so that there is a cell
+            axes = (*axes[:number], np.append(axes[number], axes[number] + 1), *axes[number + 1 :])
+            more = ln_ms + power.reshape(-1, *(1,) * len(axes))
+            ln_ms = np.concatenate([ln_ms, more], axis=number + 1)
+            measured = np.concatenate([measured, np.zeros_like(measured)], axis=number + 1)
+    basis = np.where(measured, np.int8(Basis.MEASURED), np.int8(Basis.SCALED))
+    for number, power in enumerate(powers, start=1):
+        ln_ms, far = _filled(ln_ms, axes[number - 1], power, number)
+        basis = np.where(far, np.int8(Basis.FORMULA), basis)
+    for number, axis in enumerate(stored.axes, start=1):
+        if axis in stored.monotone:  # holes are filled from other sides, too
+            ln_ms = np.maximum.accumulate(ln_ms, axis=number)
+    return Grid(
+        columns=columns,
+        words=stored.words,
+        rows={tuple(shape): row for row, shape in enumerate(stored.shapes.tolist())},
+        axes=axes,
+        ln_ms=np.ascontiguousarray(ln_ms),
+        basis=basis,
+        growth=tuple(power.astype(np.float32) for power in powers),
+    )
+
+
+_FAR = np.log(32)
+"""Of sizes: a hole further than this from what was measured has no answer."""
+
+
+def _filled(
+    ln_ms: npt.NDArray[np.float32], axis: Floats, power: npt.NDArray[np.float32], along: int
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
+    """Holes between two points filled linearly, those above by growth, those below by the smallest size's time; and
+    which of them are far from what they were filled by."""
+    table = np.moveaxis(ln_ms, along, -1)
+    count = len(axis)
+    known = ~np.isnan(table)
+    below = np.maximum.accumulate(np.where(known, np.arange(count), -1), axis=-1)
+    above = np.flip(np.minimum.accumulate(np.flip(np.where(known, np.arange(count), count), -1), axis=-1), -1)
+    low = np.take_along_axis(table, np.maximum(below, 0), axis=-1)
+    high = np.take_along_axis(table, np.minimum(above, count - 1), axis=-1)
+    lower, upper = axis[np.maximum(below, 0)], axis[np.minimum(above, count - 1)]
+    share = (axis - lower) / np.where(upper > lower, upper - lower, 1)
+    # As time grew last: sparse attention hardly grows with its context.
+    most = power.reshape(-1, *(1,) * (table.ndim - 1))
+    before = np.take_along_axis(table, np.maximum(below - 1, 0), axis=-1)
+    step = axis[np.maximum(below, 0)] - axis[np.maximum(below - 1, 0)]
+    last = np.where(step > 0, (low - before) / np.where(step > 0, step, 1), np.nan)
+    slope = np.where(np.isnan(last), most, np.clip(last, 0, most))
+    inside = np.where(below < 0, high, low + share * (high - low))
+    filled = np.where(known, table, np.where(above == count, low + slope * (axis - lower), inside))
+    far = ~known & ~np.isnan(filled) & (np.where(below < 0, upper - axis, axis - lower) > _FAR)
+    return np.moveaxis(filled, -1, along).astype(np.float32), np.moveaxis(far, -1, along)
