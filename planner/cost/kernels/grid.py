@@ -195,6 +195,8 @@ def grid_of(stored: KernelGrid, growth: Mapping[str, float], flat_if: str = "") 
     )
 
 
+_FLAT = 0.25
+"""Growth by size, as a power, below which time does not go with the work."""
 _FAR = np.log(32)
 """Of sizes: a hole further than this from what was measured has no answer."""
 
@@ -213,12 +215,13 @@ def _filled(
     high = np.take_along_axis(table, np.minimum(above, count - 1), axis=-1)
     lower, upper = axis[np.maximum(below, 0)], axis[np.minimum(above, count - 1)]
     share = (axis - lower) / np.where(upper > lower, upper - lower, 1)
-    # As time grew last: sparse attention hardly grows with its context.
+    # Time that hardly grew last stays so, as that of sparse attention with its context. Any other goes on by the work:
+    # where a start still counts, the last growth would bring large sizes below what the data sheet leaves them.
     most = power.reshape(-1, *(1,) * (table.ndim - 1))
     before = np.take_along_axis(table, np.maximum(below - 1, 0), axis=-1)
     step = axis[np.maximum(below, 0)] - axis[np.maximum(below - 1, 0)]
     last = np.where(step > 0, (low - before) / np.where(step > 0, step, 1), np.nan)
-    slope = np.where(np.isnan(last), most, np.clip(last, 0, most))
+    slope = np.where(last < _FLAT, np.clip(last, 0, most), most)
     inside = np.where(below < 0, high, low + share * (high - low))
     filled = np.where(known, table, np.where(above == count, low + slope * (axis - lower), inside))
     far = ~known & ~np.isnan(filled) & (np.where(below < 0, upper - axis, axis - lower) > _FAR)
