@@ -10,7 +10,7 @@ limit of a part = max(c, m, w), of a step = max(sum c, sum m, sum w): what is bo
 The work is that of the same walk over the model's layers, on a GPU that loses nothing: all shares 1, all latencies 0,
 tokens spread evenly, weights read once. Less than that is asked for where less will do:
 
-- scores may run in the format of the cache, and activations stay within fused kernels;
+- scores may run in the format of the cache, those of an indexer in FP8, and activations stay within fused kernels;
 - switches that reduce have each GPU send its data once, where a ring sends 2 (tp - 1)/tp times as much;
 - a group that is alone may split its shared experts as it does its other products;
 - popular experts leave fewer to be visited, as many as half of the tokens would, evenly: max(1 - sqrt(1 - f), K/E).
@@ -78,7 +78,9 @@ def _fewer_bytes(part: Part, share: Array) -> Part:
 def lossless(context: CostContext) -> CostContext:
     """The context on a GPU that reaches its data sheet."""
     gpu, model = context.gpu, context.model
-    scores = max(1.0, arithmetic_tflops(gpu, model.kv_bytes, alone=False) / gpu.fp16_tflops)
+    # Scores of an indexer are FP8's, and not told apart from the others.
+    cached = min(model.kv_bytes, 1.0) if model.choosing_layers else model.kv_bytes
+    scores = max(1.0, arithmetic_tflops(gpu, cached, alone=False) / gpu.fp16_tflops)
     return replace(context, settings=replace(context.settings, calibration=_data_sheet(scores), engine=""))
 
 

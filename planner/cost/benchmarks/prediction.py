@@ -272,7 +272,9 @@ def _parts(runs: Iterable[NamedRun]) -> Iterable[tuple[Batch, str]]:
             expert_bytes=precision.expert_bytes,
             kv_bytes=precision.kv_bytes,
         )
-        context = CostContext(gpu=entry.gpu, model=model, settings=CostSettings(mtp_tokens=precision.mtp_tokens, engine=habit.kernels))
+        context = CostContext(
+            gpu=entry.gpu, model=model, settings=CostSettings(mtp_tokens=precision.mtp_tokens, engine=habit.kernels)
+        )
         for way in _ways(run):
             # Weights that do not fit leave no loop to settle.
             if way == "closed" and most_sequences(entry.gpu, model, run, habit) <= 0:

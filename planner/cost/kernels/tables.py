@@ -325,7 +325,12 @@ def _at(grid: Grid, sizes: tuple[Sizes, ...], found: tuple[Floats, ...] | None, 
 def tables_of(kernels: KernelFile) -> KernelTables:
     """A file's tables, ready for lookups."""
     grids = {
-        name: grid_of(stored, _GROWTH.get(name, {}), "window" if "window" in stored.columns else "")
+        name: grid_of(
+            stored,
+            _GROWTH.get(name, {}),
+            "window" if "window" in stored.columns else "",
+            sparse=name in ("context_module", "generation_module"),
+        )
         for name, stored in kernels.grids.items()
     }
     return KernelTables(gpu=kernels.gpu, engine=kernels.engine, grids=grids)
