@@ -62,7 +62,9 @@ def prefill_work(model: ModelSpec, intake: Intake, tp: Array, kernels: Kernels |
         return total
     # A pass without prompts asks for none.
     some = (intake.new > 0).astype(float)
-    times = (times_of(cost_of(kind).context(kind, kernels, intake, tp), some * count) for kind, count in model.attentions)
+    times = (
+        times_of(cost_of(kind).context(kind, kernels, intake, tp), some * count) for kind, count in model.attentions
+    )
     return replace(total, scores=added(times))
 
 
@@ -89,7 +91,10 @@ def decode_work(
 def projections_ms(model: ModelSpec, kernels: Kernels, *, rows: Array, tp: Array, loads: Array) -> KernelTime:
     """Measured projections of all layers over `rows`; those of layers whose tables have them with the rest are none."""
     times = [
-        times_of(products_ms(kernels, kernels.weights, cost_of(kind).products(kind, model.hidden_size, tp), rows, loads), count)
+        times_of(
+            products_ms(kernels, kernels.weights, cost_of(kind).products(kind, model.hidden_size, tp), rows, loads),
+            count,
+        )
         for kind, count in model.attentions
         if not cost_of(kind).whole(kind, kernels)
     ]

@@ -127,7 +127,11 @@ def _shared_kernel(
     if dev.kernels is None or experts is None:
         return None
     rows, hidden = tokens * tp, np.full(np.shape(tp), float(model.hidden_size))
-    times = [products_ms(dev.kernels, "bfloat16", ((np.full(np.shape(tp), float(experts.routed)), hidden),), rows, micro_batches)]
+    times = [
+        products_ms(
+            dev.kernels, "bfloat16", ((np.full(np.shape(tp), float(experts.routed)), hidden),), rows, micro_batches
+        )
+    ]
     if experts.shared:
         width = experts.shared_width / np.where(dp > 1, 1.0, tp)
         products = _ffn_products(model.hidden_size, width, gated=experts.gated)

@@ -10,8 +10,9 @@ limit of a part = max(c, m, w), of a step = max(sum c, sum m, sum w): what is bo
 The work is that of the same walk over the model's layers, on a GPU that loses nothing: all shares 1, all latencies 0,
 tokens spread evenly, weights read once. Less than that is asked for where less will do:
 
-- scores may run in the format of the cache, and activations stay within fused kernels;
+- scores may run in the format of the cache, those of an indexer in FP8, and activations stay within fused kernels;
 - switches that reduce have each GPU send its data once, where a ring sends 2 (tp - 1)/tp times as much;
+- a group that is alone may split its shared experts as it does its other products;
 - popular experts leave fewer to be visited, as many as half of the tokens would, evenly: max(1 - sqrt(1 - f), K/E).
   Of 17,010 measured grouped GEMMs with tokens by a power law (aiconfigurator-core 0.12.0, GPUs whose caches hold no
   layer) 14 take less than 0.9 of that, all of one series (Mixtral in NVFP4 by TensorRT-LLM); of f itself 190 do.
@@ -57,6 +58,8 @@ def _limit_of(context: CostContext, part: Part, tp: Array, dp: Array) -> Part:
         return Part(name=part.name)
     if part.name == "all-reduce":
         return replace(part, network_ms=part.network_ms / np.maximum(1.0, 2 * (tp - 1) / tp))
+    if part.name == "shared experts":
+        return _fewer_bytes(part, np.where(dp > 1, 1.0, 1 / tp))
     experts = context.model.experts
     if part.name == "routed experts" and experts is not None:
         held = ceil_divide(experts.routed + context.settings.redundant_experts, tp * dp)
@@ -64,15 +67,20 @@ def _limit_of(context: CostContext, part: Part, tp: Array, dp: Array) -> Part:
         unvisited = np.maximum(1 - part.bytes / every, 0)
         fewest = every * np.maximum(1 - np.sqrt(unvisited), experts.active / experts.routed)
         # Passes over a long prompt visit all of them, each time anew.
-        share = np.where(unvisited > 0, np.minimum(fewest / part.bytes, 1.0), 1.0)
-        return replace(part, bytes=part.bytes * share, memory_ms=part.memory_ms * share)
+        return _fewer_bytes(part, np.where(unvisited > 0, np.minimum(fewest / part.bytes, 1.0), 1.0))
     return part
+
+
+def _fewer_bytes(part: Part, share: Array) -> Part:
+    return replace(part, bytes=part.bytes * share, memory_ms=part.memory_ms * share)
 
 
 def lossless(context: CostContext) -> CostContext:
     """The context on a GPU that reaches its data sheet."""
     gpu, model = context.gpu, context.model
-    scores = max(1.0, arithmetic_tflops(gpu, model.kv_bytes, alone=False) / gpu.fp16_tflops)
+    # Scores of an indexer are FP8's, and not told apart from the others.
+    cached = min(model.kv_bytes, 1.0) if model.choosing_layers else model.kv_bytes
+    scores = max(1.0, arithmetic_tflops(gpu, cached, alone=False) / gpu.fp16_tflops)
     return replace(context, settings=replace(context.settings, calibration=_data_sheet(scores), engine=""))
 
 

@@ -133,7 +133,9 @@ def experts_ms(kernels: Kernels, tokens: Array, *shape: Array | float) -> Kernel
     if kernels.experts not in _SAME_PRODUCTS:
         return own
     other = kernels.tables.moe(_SAME_PRODUCTS[kernels.experts], tokens, *shape, kernels.distribution)
-    return KernelTime(ms=np.fmin(own.ms, BLOCK_SCALES * other.ms), basis=np.where(np.isnan(own.ms), other.basis, own.basis))
+    return KernelTime(
+        ms=np.fmin(own.ms, BLOCK_SCALES * other.ms), basis=np.where(np.isnan(own.ms), other.basis, own.basis)
+    )
 
 
 def glue_ms(gpu: GpuSpec, *, kernels: float | Array, moved: Array, loads: Array | float) -> Array:

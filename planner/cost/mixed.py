@@ -87,8 +87,7 @@ def mixed_cost(context: CostContext, passes: Passes) -> StepCost:
     """The parts of one pass (ms); `total_ms` is the pass, whatever it gains with drafts."""
     plain = np.array(False)
     by_phase = {
-        phase: device(context.gpu, context.model, phase, context.settings, overlapped=plain)
-        for phase in PHASES
+        phase: device(context.gpu, context.model, phase, context.settings, overlapped=plain) for phase in PHASES
     }
     return pass_cost(by_phase[Phase.PREFILL], by_phase[Phase.DECODE], context.model, context.settings, passes)
 

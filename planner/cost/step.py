@@ -260,9 +260,7 @@ def common_parts(
     loads = micro * passes
     rate = dev.weights if expanding is None else expanding
     parts = [
-        _projections_part(
-            dev, model, work, tp=steps.tp, rows=new, expanded=expanded, loads=loads, expanding=rate
-        ),
+        _projections_part(dev, model, work, tp=steps.tp, rows=new, expanded=expanded, loads=loads, expanding=rate),
         *(scores or (score_part("attention", dev, work),)),
         collectives.all_reduce_part(dev, model, tokens=new, tp=steps.tp, dp=steps.dp, micro_batches=loads),
         _small_kernels_part(dev, model, tokens=new, tp=steps.tp, loads=loads),
@@ -414,9 +412,7 @@ def _narrow(parts: tuple[Part, ...], steps: Steps) -> tuple[Part, ...]:
     wide = (steps.dp > 1) & (steps.devices > _NODE)
     if not np.any(wide) or all(part.kernel is None for part in parts):
         return parts
-    return tuple(
-        part if part.kernel is None else replace(part, kernel=beyond(part.kernel, wide)) for part in parts
-    )
+    return tuple(part if part.kernel is None else replace(part, kernel=beyond(part.kernel, wide)) for part in parts)
 
 
 def summed(

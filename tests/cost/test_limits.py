@@ -22,6 +22,7 @@ LEAST = 0.9  # of its limit that a step takes: data sheets round, and clocks ris
 GPUS = [gpu(name) for name in GPU_NAMES]
 MODELS = [model(name) for name in sorted(shipped_models())]
 BATCHES, CONTEXTS, SIZES = (1, 16, 256), (128, 4096, 65536), tuple(2**k for k in range(9))
+ATTENTION = ("projections", "attention", "attention of sequences")
 CHUNK = 2048  # of a mixed pass
 
 
@@ -80,13 +81,22 @@ class Sweep:
 
 def undercut(cost: StepCost, least: StepCost) -> list[str]:
     """The step and its parts where they take less than `LEAST` of their limits, with their smallest share."""
-    times = [("step", cost.total_ms, least.total_ms)]
-    times += [(part.name, part.ms, limit_ms(limit)) for part, limit in zip(cost.parts, least.parts, strict=True)]
+    times = [("step", cost.total_ms, least.total_ms), *of_parts(cost, least)]
     return [
         f"{name}: {np.min(ms / np.where(bound > 0, bound, np.nan)):.3f}"
         for name, ms, bound in times
         if np.any(ms < LEAST * bound)
     ]
+
+
+def of_parts(cost: StepCost, least: StepCost) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """(name, time, limit) of the parts; those of attention layers together, which some engines run as one kernel."""
+    times: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for part, limit in zip(cost.parts, least.parts, strict=True):
+        name = "attention" if part.name in ATTENTION else part.name
+        ms, bound = times.get(name, (np.zeros(()), np.zeros(())))
+        times[name] = ms + part.ms, bound + limit_ms(limit)
+    return [(name, ms, bound) for name, (ms, bound) in times.items()]
 
 
 def test_no_step_of_any_model_on_any_gpu_beats_its_data_sheet() -> None:
@@ -106,7 +116,7 @@ def test_no_step_beats_its_data_sheet_over_more_contexts_and_batches() -> None:
     [
         ("memory", 1.2, "dense"),
         ("cache", 1.2, "attention"),
-        ("gemm", 1.2, "projections"),
+        ("gemm", 1.2, "dense"),
         ("nvlink", 2.5, "all-reduce"),
     ],
 )
@@ -157,6 +167,13 @@ BY_HAND = {
         "dispatch": 58 * 16 * 7168 * 7 * (1 - (7 / 8) ** 8) / H200["nvlink"],
         "combine": 2 * 58 * 16 * 7168 * 7 * (1 - (7 / 8) ** 8) / H200["nvlink"],
         "small kernels": 0.0,
+    },
+    ("deepseek-v3", Phase.DECODE, 8, 1, 16): {
+        "shared experts": 58 * 3 * 7168 * 2048 / 8 / H200["memory"],  # one group, and each GPU has an eighth of them
+        "routed experts": 58 * 32 * (1 - (248 / 256) ** 8) * 3 * 7168 * 2048 / H200["memory"],
+        "dispatch": 0.0,
+        "combine": 0.0,
+        "all-reduce": 2 * 61 * 16 * 7168 * 2 / H200["nvlink"],
     },
     ("gpt-oss-120b", Phase.DECODE, 1, 1, 64): {
         "projections": 36 * 2 * (2 * 2880 * 4096 + 2 * 2880 * 512) / H200["memory"],

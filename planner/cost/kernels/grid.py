@@ -162,9 +162,11 @@ def _worst(table: npt.NDArray[np.int8], rows: Whole, places: Sequence[_Place]) -
     return np.maximum(low, table[(rows, *(place.low + (place.share > 0) for place in places))])
 
 
-def grid_of(stored: KernelGrid, growth: Mapping[str, float], flat_if: str = "") -> Grid:
+def grid_of(stored: KernelGrid, growth: Mapping[str, float], flat_if: str = "", *, sparse: bool = False) -> Grid:
     """A stored grid, ready for lookups. `growth`: of time by size along an axis, as a power; one less for shapes whose
-    column `flat_if` is above 0 (attention with a window)."""
+    column `flat_if` is above 0 (attention with a window). `sparse`: time that hardly grew last stays so, as that of
+    sparse attention with its context. Any other goes on by the work: where a start still counts, the last growth would
+    bring large sizes below what the data sheet leaves them."""
     columns = dict(zip(stored.columns, stored.shapes.T, strict=True))
     less = (columns[flat_if] > 0).astype(np.float32) if flat_if else np.zeros(len(stored.shapes), np.float32)
     last = [*stored.axes][-1]
@@ -179,7 +181,7 @@ def grid_of(stored: KernelGrid, growth: Mapping[str, float], flat_if: str = "") 
             measured = np.concatenate([measured, np.zeros_like(measured)], axis=number + 1)
     basis = np.where(measured, np.int8(Basis.MEASURED), np.int8(Basis.SCALED))
     for number, power in enumerate(powers, start=1):
-        ln_ms, far = _filled(ln_ms, axes[number - 1], power, number)
+        ln_ms, far = _filled(ln_ms, axes[number - 1], power, number, _FLAT if sparse else -np.inf)
         basis = np.where(far, np.int8(Basis.FORMULA), basis)
     for number, axis in enumerate(stored.axes, start=1):
         if axis in stored.monotone:  # holes are filled from other sides, too
@@ -195,15 +197,17 @@ def grid_of(stored: KernelGrid, growth: Mapping[str, float], flat_if: str = "") 
     )
 
 
+_FLAT = 0.25
+"""Growth by size, as a power, below which time does not go with the work."""
 _FAR = np.log(32)
 """Of sizes: a hole further than this from what was measured has no answer."""
 
 
 def _filled(
-    ln_ms: npt.NDArray[np.float32], axis: Floats, power: npt.NDArray[np.float32], along: int
+    ln_ms: npt.NDArray[np.float32], axis: Floats, power: npt.NDArray[np.float32], along: int, flat: float
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
-    """Holes between two points filled linearly, those above by growth, those below by the smallest size's time; and
-    which of them are far from what they were filled by."""
+    """Holes between two points filled linearly, those above by growth (the last one where that was below `flat`), those
+    below by the smallest size's time; and which of them are far from what they were filled by."""
     table = np.moveaxis(ln_ms, along, -1)
     count = len(axis)
     known = ~np.isnan(table)
@@ -213,12 +217,11 @@ def _filled(
     high = np.take_along_axis(table, np.minimum(above, count - 1), axis=-1)
     lower, upper = axis[np.maximum(below, 0)], axis[np.minimum(above, count - 1)]
     share = (axis - lower) / np.where(upper > lower, upper - lower, 1)
-    # As time grew last: sparse attention hardly grows with its context.
     most = power.reshape(-1, *(1,) * (table.ndim - 1))
     before = np.take_along_axis(table, np.maximum(below - 1, 0), axis=-1)
     step = axis[np.maximum(below, 0)] - axis[np.maximum(below - 1, 0)]
     last = np.where(step > 0, (low - before) / np.where(step > 0, step, 1), np.nan)
-    slope = np.where(np.isnan(last), most, np.clip(last, 0, most))
+    slope = np.where(last < flat, np.clip(last, 0, most), most)
     inside = np.where(below < 0, high, low + share * (high - low))
     filled = np.where(known, table, np.where(above == count, low + slope * (axis - lower), inside))
     far = ~known & ~np.isnan(filled) & (np.where(below < 0, upper - axis, axis - lower) > _FAR)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from planner.cost.kernels.distinct import found_once
+from planner.cost.kernels.floors import no_faster_than_memory
 from planner.cost.kernels.grid import Basis, Floats, Grid, KernelTime, Sizes, grid_of, no_answer
 from planner.cost.kernels.shapes import (
     ELSEWHERE,
@@ -324,10 +325,12 @@ def _at(grid: Grid, sizes: tuple[Sizes, ...], found: tuple[Floats, ...] | None, 
 
 def tables_of(kernels: KernelFile) -> KernelTables:
     """A file's tables, ready for lookups."""
-    grids = {
-        name: grid_of(stored, _GROWTH.get(name, {}), "window" if "window" in stored.columns else "")
-        for name, stored in kernels.grids.items()
-    }
+    grids = {}
+    for name, stored in kernels.grids.items():
+        window = "window" if "window" in stored.columns else ""
+        sparse = name in ("context_module", "generation_module")
+        grid = grid_of(stored, _GROWTH.get(name, {}), window, sparse=sparse)
+        grids[name] = no_faster_than_memory(name, grid, kernels.gpu)
     return KernelTables(gpu=kernels.gpu, engine=kernels.engine, grids=grids)
 
 

@@ -72,7 +72,9 @@ def _products(kind: _Recurrent, hidden_size: int, tp: Array) -> Products:
 
 
 def _context(kind: _Recurrent, kernels: Kernels, intake: Intake, tp: Array) -> KernelTime:
-    return of_prompts(_time(kind, kernels, "context", as_ones(intake.prompts), as_ones(intake.fresh), tp), intake.prompts)
+    return of_prompts(
+        _time(kind, kernels, "context", as_ones(intake.prompts), as_ones(intake.fresh), tp), intake.prompts
+    )
 
 
 def _generation(kind: _Recurrent, kernels: Kernels, decoded: Decoded, tp: Array) -> KernelTime:
