@@ -98,11 +98,14 @@ def import_command(
 ) -> None:
     """Make compact tables of the measured ones in NVIDIA's package aiconfigurator-core (Apache-2.0)."""
     from planner import files
-    from planner.files.kernels import file_name, packed
+    from planner.files.kernels import file_name, kernels_there, packed
     from planner.files.kernels.importing import imported_kernels
 
-    contents = {out / file_name(kernels): (packed(kernels), kernels) for kernels in imported_kernels(source)}
-    files.write_files({path: content for path, (content, _) in contents.items()}, force=force)
+    files.claim_folder(
+        out, names := [path.name for path in kernels_there().values()], force=force
+    )  # fails before the work, not after it
+    contents = {file_name(kernels): (packed(kernels), kernels) for kernels in imported_kernels(source)}
+    files.write_folder(out, {name: content for name, (content, _) in contents.items()}, force=force, kinds=names)
     _show_all([(kernels, len(content)) for content, kernels in contents.values()])
     for table in sorted({f"{k.gpu}, {k.engine}: {table}" for _, k in contents.values() for table in k.left_out}):
         screen.show_text(f"Left out, since its times are noise for the most part: {table}")

@@ -93,7 +93,9 @@ class Grid:
         ms = np.asarray(np.exp(ln_ms), dtype=np.float64)
         if self.has_holes and (basis == Basis.FORMULA).any():
             ms = np.where(basis == Basis.FORMULA, np.nan, ms)
-        return KernelTime(ms=ms, basis=np.broadcast_to(basis, ms.shape))
+        if ms.shape != basis.shape:
+            ms, basis = np.broadcast_arrays(ms, basis)
+        return KernelTime(ms=ms, basis=basis)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +221,7 @@ def grid_of(stored: KernelGrid, growth: Mapping[str, float], flat_if: str = "") 
     )
 
 
-_FAR = np.log(32)
+_FAR = np.log(256)
 """Of sizes: a hole further than this from what was measured has no answer."""
 
 

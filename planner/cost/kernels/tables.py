@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from planner.cost.kernels.distinct import found_once
-from planner.cost.kernels.grid import Basis, Floats, Grid, KernelTime, Sizes, grid_of, no_answer
+from planner.cost.kernels.grid import Floats, Grid, KernelTime, Sizes, grid_of, no_answer
 from planner.cost.kernels.shapes import (
     ELSEWHERE,
     EXPERT_COLUMNS,
@@ -24,6 +24,7 @@ from planner.cost.kernels.shapes import (
     expert_shape,
     far,
     pairs,
+    prompt_of,
 )
 from planner.files.kernels import KernelFile, kernels_there, read_kernels
 
@@ -67,20 +68,23 @@ class KernelTables:
         window: int = 0,
         past: Sizes = 0,
     ) -> KernelTime:
-        """Attention over prompts of `isl` tokens after `past` cached ones, causal; `window` 0 is none."""
+        """Attention over prompts of `isl` tokens after `past` cached ones, causal; `window` 0 is none. Pairs with
+        cached tokens take as long each as those of the longest measured prompt: long rows of keys are read as
+        efficiently. A window that was not measured takes the prompt of as many pairs."""
         shape = self._attention("context_attention", "heads", kv_dtype, window, heads, kv_heads, head_dim)
         if shape is None:
             return no_answer(batch, isl, heads, kv_heads, head_dim, past)
         grid, row, ln_scale, stands_in, its_window = shape
-        past, isl = np.asarray(past), np.asarray(isl)
-        full = grid.at(row, (batch, isl + past), ln_scale=ln_scale, scaled=stands_in)
-        share = (pairs(past + isl, window) - pairs(past, window)) / pairs(past + isl, its_window)
-        if np.all(np.abs(share - 1) < _NOTHING):
-            return full
-        # a chunk after a cache takes no less than the chunk alone
-        alone = np.where(past > 0, grid.at(row, (batch, isl), ln_scale=ln_scale).ms, 0.0)
-        basis = np.where(np.abs(share - 1) < _NOTHING, full.basis, np.maximum(full.basis, np.int8(Basis.SCALED)))
-        return KernelTime(ms=np.maximum(full.ms * share, alone), basis=basis)
+        start, tokens = np.asarray(past, dtype=np.float64), np.asarray(isl, dtype=np.float64)
+        if np.any(its_window != window):
+            isl = prompt_of(pairs(tokens, window), its_window)
+        alone = grid.at(row, (batch, isl), ln_scale=ln_scale, scaled=stands_in | (start > 0))
+        if not np.any(start):
+            return alone
+        longest = float(np.exp(grid.axes[1][-1]))
+        more = pairs(start + tokens, window) - pairs(start, window) - pairs(tokens, window)
+        cost = grid.at(row, (batch, longest), ln_scale=ln_scale).ms / pairs(np.float64(longest), its_window)
+        return KernelTime(ms=alone.ms + more * cost, basis=alone.basis)
 
     def generation_attention(
         self,
@@ -310,9 +314,6 @@ class KernelTables:
             return row, 0.0, nearest != wished, wished["hidden"] * wished["topk"] / bytes_nearest
 
         return _at(grid, (tokens,), found_once(find, hidden, topk, experts, ep), hidden, topk, experts, ep)
-
-
-_NOTHING = 1e-9
 
 
 def _at(grid: Grid, sizes: tuple[Sizes, ...], shapes: tuple[Floats, ...] | None, *wished: Sizes) -> KernelTime:

@@ -1,8 +1,8 @@
 """Tables of the package aiconfigurator-core made into compact ones of our own: the one place that reads Parquet of it.
 
 Kept of a table: its newest version, and shapes that only older ones have; of its sizes those that a grid needs. Times
-that fall where a size grows are measurement noise, as plans need times that never fall: single outliers become their
-neighbours' median, the rest the nearest series that never falls. A table that is noise for the most part is left out.
+that fall where a size grows are measurement noise, as plans need times that never fall: single outliers become as a
+neighbour, the rest the nearest series that never falls. A table that is noise for the most part is left out.
 """
 
 import re
@@ -250,8 +250,9 @@ def _from_to(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _without_outliers(table: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Each value the median of itself and its two neighbours: what never falls stays as it is."""
-    low, mid, high = table[..., :-2], table[..., 1:-1], table[..., 2:]
-    median = np.maximum(np.minimum(low, high), np.minimum(np.maximum(low, high), mid))
-    inner = np.where(np.isnan(median), mid, median)
-    return np.concatenate([table[..., :1], inner, table[..., -1:]], axis=-1)
+    """Peaks cut to their higher neighbour, then dips filled to their lower one: what never falls stays as it is."""
+    for higher, bound in ((np.maximum, np.minimum), (np.minimum, np.maximum)):
+        cut = bound(table[..., 1:-1], higher(table[..., :-2], table[..., 2:]))
+        inner = np.where(np.isnan(cut), table[..., 1:-1], cut)
+        table = np.concatenate([table[..., :1], inner, table[..., -1:]], axis=-1)
+    return table
