@@ -12,6 +12,7 @@ import pytest
 from pipeline_scenarios import bucketed
 from planned import plan as shared_plan
 
+from planner.cost import time_band
 from planner.domain import PHASES, BucketPlan, BucketPool, LoadPoint, Phase, Plan, Scenario
 from planner.errors import InfeasibleError
 from planner.evaluation.buckets.prices import BucketPrices
@@ -143,6 +144,21 @@ def test_at_its_capacity_a_bucket_just_keeps_the_bound(name: str) -> None:
         if row.phase is Phase.DECODE and row.load is LoadPoint.CAPACITY:
             assert row.late_ms is not None
             assert row.late_ms <= bounds["tpot_ms"] * 1.01
+
+
+@pytest.mark.parametrize("name", ["levels", "mean", "best"])
+def test_times_have_the_ends_of_their_measurements(name: str) -> None:
+    """The widest of the GPU types that serve the bucket; of TTFT those of TTFT."""
+    made = planned(name)
+    scenario, rows = made.scenario, pools_of(made).latencies
+    for row in rows:
+        gpus = {p.gpu for p in pools_of(made).pools if p.serves(row.phase) and (p.start, p.end) == (row.start, row.end)}
+        specs = [scenario.inventory.item(gpu).gpu for gpu in gpus]
+        bands = [time_band(spec, scenario.model, row.phase, scenario.cost) for spec in specs]
+        assert row.low_ms == pytest.approx(row.late_ms * min(band.low for band in bands))
+        assert row.high_ms == pytest.approx(row.late_ms * max(band.high for band in bands))
+        assert row.low_ms < row.late_ms < row.high_ms
+    assert rows
 
 
 @pytest.mark.parametrize("name", ["levels", "mean"])
