@@ -51,3 +51,9 @@ def test_rates_are_near_the_measured_ones(name: str, which: str) -> None:
         ]
         assert len(errors) == count
         assert statistics.fmean(errors) <= most, (name, metric, statistics.fmean(errors))
+
+
+def test_every_run_fits_on_the_gpus_that_its_row_is_read_to_tell() -> None:
+    """Qwen3-235B in 8 bits is on two H200 at least, where a row tells tp 1 alone."""
+    runs = [entry for entry in given_runs() if "silicon" in entry.run.file and not entry.run.doubt]
+    assert [figure.run.row for figure in figures(runs) if figure.predicted is None] == []
