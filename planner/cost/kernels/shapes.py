@@ -28,7 +28,7 @@ ELSEWHERE = 4.0
 """As far as another word in a column counts: as a factor of e^4 in a size."""
 
 EXPERT_COLUMNS = ("hidden", "inter", "topk", "experts", "moe_tp", "moe_ep")
-EXPERT_NEARNESS = {"hidden": 1.0, "inter": 1.0, "experts": 0.5, "load": 0.5, "moe_ep": 0.25}
+EXPERT_NEARNESS = {"hidden": 1.0, "inter": 1.0, "experts": 0.5, "load": 0.5, "moe_ep": 1.0}
 
 
 _CHOOSE = "Choose one of them."
