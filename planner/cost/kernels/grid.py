@@ -75,7 +75,7 @@ class Grid:
         return int(np.argmin(np.where(fits, distance, np.inf))) if fits.any() else None
 
     def at(
-        self, row: int | Places, sizes: Sequence[Sizes], *, work: Sizes = 1.0, scaled: npt.ArrayLike = False
+        self, row: int | Places, sizes: Sequence[Sizes], *, work: Floats | float = 1.0, scaled: npt.ArrayLike = False
     ) -> KernelTime:
         """The times of shapes at sizes, all broadcast. `scaled`: where a shape stands in for another that has `work`
         times its own; all but the launch goes with it."""
@@ -209,9 +209,12 @@ def grid_of(stored: KernelGrid, growth: Mapping[str, float], flat_if: str = "") 
     for number, power in enumerate(powers, start=1):
         ln_ms, far = _filled(ln_ms, axes[number - 1], power, number)
         basis = np.where(far, np.int8(Basis.FORMULA), basis)
-    for number, axis in enumerate(stored.axes, start=1):
-        if axis in stored.monotone:  # holes are filled from other sides, too
-            ln_ms = np.maximum.accumulate(ln_ms, axis=number)
+    monotone = [number for number, axis in enumerate(stored.axes, start=1) if axis in stored.monotone]
+    for number in monotone:  # what fills a hole takes no longer than what was measured of a larger size
+        bound = np.flip(np.minimum.accumulate(np.flip(ln_ms, number), axis=number), number)
+        ln_ms = np.where(measured, ln_ms, bound)
+    for number in monotone:
+        ln_ms = np.maximum.accumulate(ln_ms, axis=number)
     return Grid(
         columns=columns,
         words=stored.words,

@@ -24,7 +24,6 @@ from planner.cost.kernels.shapes import (
     expert_shape,
     far,
     pairs,
-    prompt_of,
 )
 from planner.files.kernels import KernelFile, kernels_there, read_kernels
 
@@ -76,8 +75,8 @@ class KernelTables:
             return no_answer(batch, isl, heads, kv_heads, head_dim, past)
         grid, row, ratio, stands_in, its_window = shape
         start, tokens = np.asarray(past, dtype=np.float64), np.asarray(isl, dtype=np.float64)
-        if np.any(its_window != window):
-            isl = prompt_of(pairs(tokens, window), its_window)
+        if its_window != window:
+            isl = np.sqrt(2 * pairs(tokens, window))
         alone = grid.at(row, (batch, isl), work=ratio, scaled=stands_in | (start > 0))
         if not np.any(start):
             return alone
@@ -101,15 +100,15 @@ class KernelTables:
         if shape is None:
             return no_answer(batch, context, heads, kv_heads, head_dim)
         grid, row, ratio, stands_in, its_window = shape
-        if window and not np.any(its_window):  # as many tokens without a window
+        if window != its_window:  # as many tokens without a window
             context = np.minimum(context, window)
         return grid.at(row, (batch, context), work=ratio, scaled=stands_in)
 
     def _attention(
         self, name: str, work: str, kv_dtype: str, window: int, heads: Sizes, kv_heads: Sizes, head_dim: Sizes
-    ) -> tuple[Grid, npt.NDArray[np.intp], Floats, npt.NDArray[np.bool_], Floats] | None:
-        """The grid, and of each shape: its row, the work against the row's, whether it stands in for another, its
-        window. `work`: of the query heads, or of the bytes of the KV cache."""
+    ) -> tuple[Grid, npt.NDArray[np.intp], Floats, npt.NDArray[np.bool_], int] | None:
+        """The grid, and of each shape: its row, the work against the row's, whether it stands in for another; the
+        window of them all. `work`: of the query heads, or of the bytes of the KV cache."""
         words = checked_words(kv_dtype=kv_dtype)
         grid = self.grids.get(name)
         if grid is None:
@@ -121,17 +120,17 @@ class KernelTables:
             wished = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
             row = grid.exact({**wished, **words, "window": window})
             if row is not None:
-                return row, 1.0, False, window
+                return row, 1.0, False
             differ = ELSEWHERE * (columns["kv_dtype"] != grid.code("kv_dtype", kv_dtype))
             distance = differ + far(columns["heads"], heads) + 2 * far(columns["kv_heads"], kv_heads)
             row = grid.nearest({"window": windows[0]}, distance + 2 * far(columns["head_dim"], head_dim))
             if row is None:
                 return None
             nearest = columns[work][row] * columns["head_dim"][row]
-            return row, wished[work] * head_dim / nearest, True, windows[0]
+            return row, wished[work] * head_dim / nearest, True
 
         shapes = found_once(find, heads, kv_heads, head_dim) if windows else None
-        return None if shapes is None else (grid, shapes[0].astype(np.intp), shapes[1], shapes[2] > 0, shapes[3])
+        return None if shapes is None else (grid, shapes[0].astype(np.intp), shapes[1], shapes[2] > 0, windows[0])
 
     def context_mla(self, batch: Sizes, isl: Sizes, heads: Sizes, kv_dtype: str = "bfloat16") -> KernelTime:
         """The attention kernel alone of a layer with a latent KV cache, over prompts of `isl` tokens."""
