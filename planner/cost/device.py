@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from planner.cost.arrays import Array
 from planner.cost.efficiency import Efficiency, efficiency_of
 from planner.cost.measured import Kernels, kernels_of
+from planner.cost.pace import Pace, pace_of
 from planner.domain import CostSettings, GpuSpec, ModelSpec, NetworkSettings, Phase
 from planner.errors import InputError
 
@@ -57,7 +58,7 @@ class Device:
     precision; `expert_reads`: most that few rows of an expert cost over the reading of its weights.
 
     `fans_out`: share of the tokens that cross the NIC once for each foreign domain, as in prefill, not for each expert.
-    `kernels`: what was measured of its engine's (None: formulas alone).
+    `kernels`: what was measured of its engine's (None: formulas alone); `pace`: what a pass gains on them.
     """
 
     gpu: GpuSpec
@@ -75,6 +76,7 @@ class Device:
     nic: Array | float
     fans_out: Array | float
     kernels: Kernels | None = None
+    pace: Pace = Pace()
 
     def link(self, devices: Array) -> Array:
         """Bytes/ms at which so many GPUs side by side reach each other without a NIC: several NVLink domains of a host
@@ -110,6 +112,7 @@ def device(
         nic=gpu.nic_gb_s * efficiency.nic(phase) * _BYTE_PER_MS,
         fans_out=float(phase is Phase.PREFILL),
         kernels=kernels_of(gpu, model, settings),
+        pace=pace_of(gpu, model, phase, settings),
     )
 
 

@@ -55,7 +55,7 @@ def kernels_of(gpu: GpuSpec, model: ModelSpec, settings: CostSettings) -> Kernel
 
 @lru_cache(maxsize=256)
 def _kernels(gpu: GpuSpec, model: ModelSpec, engine: str, balanced: bool) -> Kernels | None:
-    tables = kernel_tables(gpu.name, engine)
+    tables = kernel_tables(gpu.name, _TABLES.get(engine, engine))
     if tables is None:
         return None
     shared = model.expert_bytes if model.shared_bytes is None else model.shared_bytes
@@ -79,6 +79,7 @@ def _format(gpu: GpuSpec, model: ModelSpec, size: float) -> str:
     return _FP4 if gpu.fp4_tflops else "bfloat16"
 
 
+_TABLES = {"trt": "trtllm"}  # engines by the names that tables have for them
 _LATENT = "trtllm"  # whose kernels of latent attention alone are counted: others' were measured before they were tuned
 MXFP4_BYTES = 0.53125
 

@@ -130,7 +130,10 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
     images = image_parts(prefill, model, settings, prompts=p.chunk / p.prompt, length=p.prompt, tp=p.tp, passes=single)
     # Only prompts lie unevenly over the ranks.
     waiting = 1 + (fullest_rank(prefill, settings, p.dp) - 1) * p.chunk / n
-    return summed(blend, model, steps, (*parts, *images, head, *drafts, fixed), single, gained=1.0, waiting=waiting)
+    of_phases = [dev.pace.at(p.tp, p.dp, steps.spread) for dev in (prefill, decode)]
+    pace = (of_phases[0] * p.chunk + of_phases[1] * decoded) / n
+    every = (*parts, *images, head, *drafts, fixed)
+    return summed(blend, model, steps, every, single, gained=1.0, waiting=waiting, pace=pace)
 
 
 def _work(

@@ -146,6 +146,7 @@ def _faster(first: StepCost, other: StepCost) -> StepCost:
         hidden_ms=pick(first.hidden_ms, other.hidden_ms),
         scale=first.scale,
         waiting=first.waiting,
+        pace=first.pace,
         total_ms=pick(first.total_ms, other.total_ms),
         overlapped=pick(first.overlapped, other.overlapped) > 0,
     )
@@ -423,6 +424,7 @@ def summed(
     *,
     gained: float,
     waiting: Array | float = 1.0,
+    pace: Array | None = None,
 ) -> StepCost:
     """The step of these parts: communication hidden where micro-batches overlap; stages, drafts and waiting counted."""
     parts = _narrow(parts, steps)
@@ -434,12 +436,15 @@ def summed(
         computing = computing + by_name.get(name, as_array(0.0))
     hidden = np.where(micro > 1, dev.efficiency.overlap * np.minimum(computing, communication), 0.0)
     unscaled_ms = sum(by_name.values()) - hidden
+    if pace is None:
+        pace = dev.pace.at(steps.tp, steps.dp, steps.spread)
     scale = as_array(ceil_divide(model.layers, steps.pp) * steps.pp / model.layers / gained)
     return StepCost(
         parts=parts,
         hidden_ms=hidden,
         scale=scale,
         waiting=as_array(waiting),
-        total_ms=as_array(unscaled_ms * scale * waiting),
+        pace=as_array(pace),
+        total_ms=as_array(unscaled_ms * scale * waiting / pace),
         overlapped=micro > 1,
     )

@@ -164,7 +164,7 @@ HELD: dict[str, dict[str, str]] = {
         "over the best uniform fleet, 1.19 on": T + "test_the_readme_repeats_the_guides_figures",
         "The best fleets serve another": T + "test_the_readme_repeats_the_guides_figures",
         "all 89 at hand, published from": "tests/files/test_published_models.py::test_every_file_reads_as_published",
-        "rates of Qwen3.5-397B are off by 14 %": "tests/cost/test_new_layers.py::test_rates_are_near_the_measured_ones",
+        "rates of Qwen3.5-397B are off by 12 %": "tests/cost/test_new_layers.py::test_rates_are_near_the_measured_ones",
         "for what a fit has not seen": T + "test_the_accuracy_table_is_the_commands",
         "pairs of GPU types come out in the right order": T + "test_the_accuracy_table_is_the_commands",
         "a simulation allows prefill pools": "tests/cost/test_prefill_caps.py::"

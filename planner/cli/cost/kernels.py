@@ -26,18 +26,18 @@ def show(
     from planner import files
     from planner.files.kernels import kernels_there, read_kernels
 
-    wanted = files.load_gpu_spec(gpu).name if gpu else None
-    there = {key: path for key, path in kernels_there(folder).items() if wanted in (None, key[0])}
-    tables = [(read_kernels(path), path.stat().st_size) for path in there.values()]
+    gpu_name = files.load_gpu_spec(gpu).name if gpu else None
+    paths = {key: path for key, path in kernels_there(folder).items() if gpu_name in (None, key[0])}
+    tables = [(read_kernels(path), path.stat().st_size) for path in paths.values()]
     if json:
         screen.show_json([_document(kernels, size) for kernels, size in tables])
     elif not tables:
-        what = f"of {wanted}" if wanted else f"in {folder}"
+        where = f"of {gpu_name}" if gpu_name else f"in {folder}"
         screen.show_prose(
-            f"No kernels {what} were measured: rates are the formulas'. `planner cost measure` says which runs of your "
-            "own would tell most, and `planner cost calibrate` takes them."
+            f"No kernels {where} were measured: rates are the formulas'. `planner cost measure` says which of your own "
+            "runs would tell most, and `planner cost calibrate` takes them."
         )
-    elif wanted is None:
+    elif gpu_name is None:
         _show_all(tables)
     else:
         for kernels, size in tables:
@@ -53,9 +53,9 @@ def _document(kernels: "KernelFile", size: int) -> dict[str, object]:
         }
         for name, grid in kernels.grids.items()
     }
-    told = {"source": kernels.source, "licence": kernels.licence, "date": kernels.date, "bytes": size}
+    origin = {"source": kernels.source, "licence": kernels.licence, "date": kernels.date, "bytes": size}
     return {
-        **{"gpu": kernels.gpu, "engine": kernels.engine, **told},
+        **{"gpu": kernels.gpu, "engine": kernels.engine, **origin},
         **{"left_out": list(kernels.left_out), "operations": operations},
     }
 
@@ -98,11 +98,14 @@ def import_command(
 ) -> None:
     """Make compact tables of the measured ones in NVIDIA's package aiconfigurator-core (Apache-2.0)."""
     from planner import files
-    from planner.files.kernels import file_name, packed
+    from planner.files.kernels import file_name, kernels_there, packed
     from planner.files.kernels.importing import imported_kernels
 
-    made = {out / file_name(kernels): (packed(kernels), kernels) for kernels in imported_kernels(source)}
-    files.write_files({path: content for path, (content, _) in made.items()}, force=force)
-    _show_all([(kernels, len(content)) for content, kernels in made.values()])
-    for table in sorted({f"{k.gpu}, {k.engine}: {table}" for _, k in made.values() for table in k.left_out}):
+    files.claim_folder(
+        out, names := [path.name for path in kernels_there().values()], force=force
+    )  # fails before the work, not after it
+    contents = {file_name(kernels): (packed(kernels), kernels) for kernels in imported_kernels(source)}
+    files.write_folder(out, {name: content for name, (content, _) in contents.items()}, force=force, kinds=names)
+    _show_all([(kernels, len(content)) for content, kernels in contents.values()])
+    for table in sorted({f"{k.gpu}, {k.engine}: {table}" for _, k in contents.values() for table in k.left_out}):
         screen.show_text(f"Left out, since its times are noise for the most part: {table}")

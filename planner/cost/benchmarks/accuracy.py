@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from planner.cost.arrays import Array
 from planner.cost.bands import figure_band
-from planner.cost.benchmarks.prediction import bits, figures
+from planner.cost.benchmarks.prediction import figures
 from planner.cost.calibration import predict_ms
 from planner.domain import (
     Accuracy,
@@ -30,6 +30,7 @@ from planner.domain import (
     Precision,
     SliceError,
 )
+from planner.domain.model.formats import bits
 
 SAME_SPEED = 1.15
 """Measured rates of two GPU types within this ratio count as equal: as far as two engines are apart on equal work."""

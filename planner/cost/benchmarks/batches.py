@@ -8,7 +8,7 @@ import numpy as np
 
 from planner.cost import memory
 from planner.cost.arrays import Array
-from planner.cost.benchmarks.closed_loop import Loop, PassTimes, settle
+from planner.cost.benchmarks.closed_loop import Loop, PassTimes, passes_of, settle
 from planner.cost.benchmarks.engines import EngineHabits, EngineShares
 from planner.cost.device import CostContext
 from planner.cost.drafts import draft_of
@@ -112,6 +112,15 @@ def closed_loops(batch: Batch, times: PassTimes, shares: EngineShares, begin: Ar
         Metric.TPOT: figures.tpot_ms,
         Metric.TTFT: figures.ttft_ms,
     }, figures.sequences
+
+
+def held_loops(batch: Batch, times: PassTimes, shares: EngineShares) -> Predicted:
+    """TPOT of aggregated pools at the sequences that were in them by Little's law, wherever a loop would settle."""
+    gain = batch.column(lambda run: gain_of(run, shares))
+    sequences = batch.column(in_decode)
+    loop = replace(_loop_of(batch, lambda run: run.decode), gain=gain)
+    tpot_ms, _, _ = passes_of(times, loop, sequences)
+    return {Metric.TPOT: tpot_ms}
 
 
 def _groups(run: BenchmarkRun) -> int:

@@ -20,6 +20,7 @@ from planner.cost.benchmarks.batches import (
     Predicted,
     closed_loops,
     decode_pools,
+    held_loops,
     in_decode,
     most_sequences,
     prefill_pools,
@@ -27,6 +28,7 @@ from planner.cost.benchmarks.batches import (
 from planner.cost.benchmarks.closed_loop import PassTimes
 from planner.cost.benchmarks.engines import EngineHabits, EngineShares, engine_shares, habits
 from planner.cost.device import CostContext, Device, device
+from planner.cost.pace import BUILT_IN_PACES, Paces, group_of, own_pace
 from planner.domain import (
     PHASES,
     BenchmarkRun,
@@ -39,6 +41,7 @@ from planner.domain import (
     Phase,
     Precision,
 )
+from planner.domain.model.formats import bits
 
 WAITING = 0.2
 QUEUED_MS = 2000.0
@@ -63,14 +66,18 @@ DISAGGREGATED: Mapping[Metric, str] = {
 
 
 def figures(
-    runs: Sequence[NamedRun], calibration: Calibration | None = None, *, among: Sequence[NamedRun] | None = None
+    runs: Sequence[NamedRun],
+    calibration: Calibration | None = None,
+    *,
+    among: Sequence[NamedRun] | None = None,
+    paces: Paces = BUILT_IN_PACES,
 ) -> tuple[JudgedFigure, ...]:
     """Every figure of the runs that is one of `KINDS` or `DISAGGREGATED`, predicted, in the order of the runs.
 
     `among`: the runs that tell which prefill pools were the limit (default: the same ones).
     """
     due = asked_figures(runs, among)
-    answers = Predictions(runs).of(calibration)
+    answers = Predictions(runs, paces=paces).of(calibration)
     return tuple(_judged(entry, metric, kind, answers, calibration) for entry, metric, kind in due)
 
 
@@ -146,11 +153,6 @@ def slices(entry: NamedRun) -> tuple[tuple[str, str], ...]:
     )
 
 
-def bits(size: float) -> str:
-    """Of a weight of so many bytes, without its scale."""
-    return f"{2 ** round(math.log2(8 * size))} bits"
-
-
 def _concurrency(run: BenchmarkRun) -> str:
     if run.concurrency is None:
         return "saturated"
@@ -193,11 +195,14 @@ Answers = dict[tuple[str, int, Metric], float]
 class Predictions:
     """Runs parted into batches once, to be predicted with one calibration after another.
 
-    A batch whose factors are the same as the last time keeps its answers; closed loops begin where they last settled.
+    `held`: aggregated pools at the sequences that were in them, TPOT alone. A batch whose factors are the same as the last time keeps its answers; closed loops begin where they last settled.
     """
 
-    def __init__(self, runs: Sequence[NamedRun], *, exact: bool = True) -> None:
+    def __init__(
+        self, runs: Sequence[NamedRun], *, exact: bool = True, paces: Paces = BUILT_IN_PACES, held: bool = False
+    ) -> None:
         self._parts = tuple(_parts(runs))
+        self._paces, self._held = paces, held
         self._exact = exact
         self._settled: dict[int, Array] = {}
         self._answered: dict[int, tuple[object, Answers]] = {}
@@ -212,16 +217,20 @@ class Predictions:
     def _part(self, number: int, batch: Batch, way: str, calibration: Calibration | None) -> Answers:
         context = batch.context
         settings = replace(context.settings, calibration=calibration)
-        by_phase = {
-            phase: device(context.gpu, context.model, phase, settings, overlapped=np.zeros(1, dtype=bool))
-            for phase in PHASES
-        }
+        by_phase = {}
+        for phase in PHASES:
+            dev = device(context.gpu, context.model, phase, settings, overlapped=np.zeros(1, dtype=bool))
+            group = group_of(context.gpu, context.model, batch.habits.name)
+            by_phase[phase] = replace(dev, pace=own_pace(self._paces, group, phase, calibration))
         shares = engine_shares(batch.habits.name, calibration)
-        factors = (by_phase[Phase.PREFILL].efficiency, shares)
+        paces = tuple(dev.pace for dev in by_phase.values())
+        factors = (by_phase[Phase.PREFILL].efficiency, paces, shares)
         if number in self._answered and self._answered[number][0] == factors:
             return self._answered[number][1]
         times = _times(context, by_phase, shares)
-        if way == "closed":
+        if way == Load.CLOSED_LOOP and self._held:
+            predicted = held_loops(batch, times, shares)
+        elif way in _LOOPS:
             begin = None if self._exact else self._settled.get(number)
             predicted, self._settled[number] = closed_loops(batch, times, shares, begin)
         else:
@@ -235,6 +244,7 @@ class Predictions:
         return answers
 
 
+_LOOPS = (Load.CLOSED_LOOP, Load.SATURATED)
 _WAYS: Mapping[str, Callable[[Batch, PassTimes, EngineShares], Predicted]] = {
     **{str(load): predictor for load, predictor in PREDICTORS.items()},
     "decode pools": decode_pools,
@@ -272,12 +282,10 @@ def _parts(runs: Iterable[NamedRun]) -> Iterable[tuple[Batch, str]]:
             expert_bytes=precision.expert_bytes,
             kv_bytes=precision.kv_bytes,
         )
-        context = CostContext(
-            gpu=entry.gpu, model=model, settings=CostSettings(mtp_tokens=precision.mtp_tokens, engine=habit.kernels)
-        )
+        context = CostContext(gpu=entry.gpu, model=model, settings=CostSettings(mtp_tokens=precision.mtp_tokens, engine=habit.name))
         for way in _ways(run):
             # Weights that do not fit leave no loop to settle.
-            if way == "closed" and most_sequences(entry.gpu, model, run, habit) <= 0:
+            if way in _LOOPS and most_sequences(entry.gpu, model, run, habit) <= 0:
                 continue
             key = (run.gpu, run.model, precision, habit, way)
             batches.setdefault(key, []).append(run)
@@ -292,4 +300,4 @@ def _ways(run: BenchmarkRun) -> tuple[str, ...]:
         measured = {metric for metric, _ in run.measured}
         in_pool = ("decode pools",) if {Metric.OUTPUT_RATE, Metric.TPOT} <= measured else ()
         return (*in_pool, "prefill pools")
-    return ("closed",) if run.load in (Load.CLOSED_LOOP, Load.SATURATED) else (str(run.load),)
+    return (str(run.load),)

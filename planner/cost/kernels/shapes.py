@@ -1,6 +1,7 @@
 """What makes shapes of kernels near each other, and words that name them."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,32 +28,49 @@ ELSEWHERE = 4.0
 """As far as another word in a column counts: as a factor of e^4 in a size."""
 
 EXPERT_COLUMNS = ("hidden", "inter", "topk", "experts", "moe_tp", "moe_ep")
-EXPERT_NEARNESS = {"hidden": 1.0, "inter": 1.0, "experts": 0.5, "load": 0.5, "moe_ep": 0.25}
+EXPERT_NEARNESS = {"hidden": 1.0, "inter": 1.0, "experts": 0.5, "load": 0.5, "moe_ep": 0.25, "weights": 2.0}
 
 
-def known(**words: str) -> dict[str, str]:
+_CHOOSE = "Choose one of them."
+
+
+def checked_words(**words: str) -> dict[str, str]:
     """The words, by column. Raises InputError for one that no table has."""
     for column, word in words.items():
         if word not in WORDS[column]:
             all_words = ", ".join(WORDS[column])
-            raise InputError(f"Measured kernels: {column} must be one of {all_words}, got {word!r}.")
+            raise InputError(
+                f"Measured kernels: {column} must be one of {all_words}, got {word!r}.", hint="Choose one of them."
+            )
     return words
 
 
-def expert_shape(
-    hidden: Floats, inter: Floats, topk: Floats, experts: Floats, moe_tp: Floats, moe_ep: Floats
-) -> dict[str, Floats]:
+def expert_shape(columns: Mapping[str, npt.ArrayLike]) -> dict[str, Floats]:
     """What a GPU has of the experts, and how many tokens an expert gets of one: what makes shapes near."""
+    hidden, inter, topk, experts, moe_tp, moe_ep = (np.asarray(columns[c], np.float64) for c in EXPERT_COLUMNS)
     local = {"hidden": hidden, "inter": inter / moe_tp, "experts": experts / moe_ep, "moe_ep": moe_ep}
     return {**local, "load": topk / experts, "weights": hidden * local["inter"] * local["experts"]}
 
 
-def pairs(tokens: npt.NDArray[np.float64], window: Sizes) -> Floats:
+def pairs(tokens: Floats | np.float64, window: Sizes) -> Floats:
     """Pairs of tokens, an earlier and a later one, within a window (0: none)."""
-    seen = np.where(np.asarray(window) > 0, np.minimum(tokens, window), tokens)
-    return np.asarray(seen * seen / 2 + (tokens - seen) * seen, dtype=np.float64)
+    reach = np.where(np.asarray(window) > 0, np.minimum(tokens, window), tokens)
+    return np.asarray(reach * reach / 2 + (tokens - reach) * reach, dtype=np.float64)
 
 
-def far(measured: npt.NDArray[np.generic] | Floats, asked: float | Floats) -> Floats:
+def prompt_of(count: Floats, window: Floats) -> Floats:
+    """Tokens of the prompt that has as many pairs within a window: what `pairs` undoes."""
+    reach = np.where(window > 0, window, np.inf)
+    inside = count <= reach * reach / 2
+    return np.where(inside, np.sqrt(2 * count), count / reach + np.where(inside, 0, reach / 2))
+
+
+def far(measured: npt.ArrayLike, wished: npt.ArrayLike) -> Floats:
     """How many times one is the other, as a logarithm."""
-    return np.abs(np.log(measured) - np.log(asked))
+    return np.asarray(np.abs(np.log(measured) - np.log(wished)), dtype=np.float64)
+
+
+def distance_of(measured: Mapping[str, Any], wished: Mapping[str, Any], weights: Mapping[str, float]) -> Floats:
+    """How far shapes are from one, over the columns that have weights."""
+    parts = [weight * far(measured[column], wished[column]) for column, weight in weights.items()]
+    return np.asarray(np.sum(parts, axis=0), dtype=np.float64)

@@ -15,15 +15,17 @@ import numpy.typing as npt
 
 from planner.cost.kernels.distinct import found_once
 from planner.cost.kernels.floors import no_faster_than_memory
-from planner.cost.kernels.grid import Basis, Floats, Grid, KernelTime, Sizes, grid_of, no_answer
+from planner.cost.kernels.grid import Floats, Grid, KernelTime, Sizes, grid_of, no_answer
 from planner.cost.kernels.shapes import (
     ELSEWHERE,
     EXPERT_COLUMNS,
     EXPERT_NEARNESS,
+    checked_words,
+    distance_of,
     expert_shape,
     far,
-    known,
     pairs,
+    prompt_of,
 )
 from planner.files.kernels import KernelFile, kernels_there, read_kernels
 
@@ -32,7 +34,7 @@ _GROWTH: Mapping[str, Mapping[str, float]] = {
     "context_mla": {"isl": 2.0},
     "context_module": {"isl": 1.5},  # projections grow with the tokens, attention with their square
 }
-_Found = tuple[float, ...] | None
+_Shape = tuple[float, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +47,11 @@ class KernelTables:
 
     def gemm(self, dtype: str, m: Sizes, n: Sizes, k: Sizes) -> KernelTime:
         """(m, k) times (k, n), with what the engine does to quantise its input."""
-        return self._exact("gemm", known(dtype=dtype), (m, n, k))
+        return self._exact("gemm", checked_words(dtype=dtype), (m, n, k))
 
     def quantize(self, m: Sizes, k: Sizes, work: str = "scale") -> KernelTime:
         """Quantising an (m, k) input to FP8: `work` scale (finding the scales, beyond a static one) or apply."""
-        return self._exact("quantize", known(work=work), (m, k))
+        return self._exact("quantize", checked_words(work=work), (m, k))
 
     def _exact(self, name: str, words: Mapping[str, str], sizes: tuple[Sizes, ...]) -> KernelTime:
         grid = self.grids.get(name)
@@ -67,20 +69,23 @@ class KernelTables:
         window: int = 0,
         past: Sizes = 0,
     ) -> KernelTime:
-        """Attention over prompts of `isl` tokens after `past` cached ones, causal; `window` 0 is none."""
+        """Attention over prompts of `isl` tokens after `past` cached ones, causal; `window` 0 is none. Pairs with
+        cached tokens take as long each as those of the longest measured prompt: long rows of keys are read as
+        efficiently. A window that was not measured takes the prompt of as many pairs."""
         shape = self._attention("context_attention", "heads", kv_dtype, window, heads, kv_heads, head_dim)
         if shape is None:
             return no_answer(batch, isl, heads, kv_heads, head_dim, past)
         grid, row, ln_scale, stands_in, its_window = shape
-        past, isl = np.asarray(past), np.asarray(isl)
-        whole = grid.at(row, (batch, isl + past), ln_scale=ln_scale, scaled=stands_in)
-        share = (pairs(past + isl, window) - pairs(past, window)) / pairs(past + isl, its_window)
-        if np.all(np.abs(share - 1) < _NOTHING):
-            return whole
-        # a chunk after a cache takes no less than the chunk alone
-        alone = np.where(past > 0, grid.at(row, (batch, isl), ln_scale=ln_scale).ms, 0.0)
-        basis = np.where(np.abs(share - 1) < _NOTHING, whole.basis, np.maximum(whole.basis, np.int8(Basis.SCALED)))
-        return KernelTime(ms=np.maximum(whole.ms * share, alone), basis=basis)
+        start, tokens = np.asarray(past, dtype=np.float64), np.asarray(isl, dtype=np.float64)
+        if np.any(its_window != window):
+            isl = prompt_of(pairs(tokens, window), its_window)
+        alone = grid.at(row, (batch, isl), ln_scale=ln_scale, scaled=stands_in | (start > 0))
+        if not np.any(start):
+            return alone
+        longest = float(np.exp(grid.axes[1][-1]))
+        more = pairs(start + tokens, window) - pairs(start, window) - pairs(tokens, window)
+        cost = grid.at(row, (batch, longest), ln_scale=ln_scale).ms / pairs(np.float64(longest), its_window)
+        return KernelTime(ms=alone.ms + more * cost, basis=alone.basis)
 
     def generation_attention(
         self,
@@ -106,38 +111,40 @@ class KernelTables:
     ) -> tuple[Grid, npt.NDArray[np.intp], Floats, npt.NDArray[np.bool_], Floats] | None:
         """The grid, and of each shape: its row, ln of the work against the row's, whether it stands in for another, its
         window. `work`: of the query heads, or of the bytes of the KV cache."""
-        words = known(kv_dtype=kv_dtype)
+        words = checked_words(kv_dtype=kv_dtype)
         grid = self.grids.get(name)
         if grid is None:
             return None
         columns = grid.columns
         windows = [w for w in (window, 0) if (columns["window"] == w).any()]
 
-        def find(heads: int, kv_heads: int, head_dim: int) -> _Found:
-            asked = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
-            row = grid.exact({**asked, **words, "window": window})
+        def find(heads: int, kv_heads: int, head_dim: int) -> _Shape:
+            wished = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
+            row = grid.exact({**wished, **words, "window": window})
             if row is not None:
                 return row, 0.0, False, window
             differ = ELSEWHERE * (columns["kv_dtype"] != grid.code("kv_dtype", kv_dtype))
             distance = differ + far(columns["heads"], heads) + 2 * far(columns["kv_heads"], kv_heads)
             row = grid.nearest({"window": windows[0]}, distance + 2 * far(columns["head_dim"], head_dim))
-            there = columns[work][row] * columns["head_dim"][row]
-            return row, float(np.log(asked[work] * head_dim / there)), True, windows[0]
+            if row is None:
+                return None
+            nearest = columns[work][row] * columns["head_dim"][row]
+            return row, float(np.log(wished[work] * head_dim / nearest)), True, windows[0]
 
-        found = found_once(find, heads, kv_heads, head_dim) if windows else None
-        return None if found is None else (grid, found[0].astype(np.intp), found[1], found[2] > 0, found[3])
+        shapes = found_once(find, heads, kv_heads, head_dim) if windows else None
+        return None if shapes is None else (grid, shapes[0].astype(np.intp), shapes[1], shapes[2] > 0, shapes[3])
 
     def context_mla(self, batch: Sizes, isl: Sizes, heads: Sizes, kv_dtype: str = "bfloat16") -> KernelTime:
         """The attention kernel alone of a layer with a latent KV cache, over prompts of `isl` tokens."""
-        return self._by("heads", heads, "context_mla", (batch, isl), known(kv_dtype=kv_dtype))
+        return self._by("heads", heads, "context_mla", (batch, isl), checked_words(kv_dtype=kv_dtype))
 
     def generation_mla(self, batch: Sizes, context: Sizes, heads: Sizes, kv_dtype: str = "bfloat16") -> KernelTime:
         """Likewise of one new token a sequence. Heads share the cache, so that fewer of them are hardly faster."""
-        return self._by("heads", heads, "generation_mla", (batch, context), known(kv_dtype=kv_dtype))
+        return self._by("heads", heads, "generation_mla", (batch, context), checked_words(kv_dtype=kv_dtype))
 
     def mla_bmm(self, dtype: str, tokens: Sizes, heads: Sizes) -> KernelTime:
         """Both products between heads and the latent cache's space, before and after decode's attention."""
-        return self._by("heads", heads, "mla_bmm", (tokens,), known(dtype=dtype))
+        return self._by("heads", heads, "mla_bmm", (tokens,), checked_words(dtype=dtype))
 
     def has_module(self, kind: str) -> bool:
         """Whether attention of a kind was measured with all its projections, in both phases."""
@@ -156,8 +163,8 @@ class KernelTables:
     ) -> KernelTime:
         """Attention with all its projections, over prompts of `isl` tokens. `kind`: mla, dsa, csa, hca or msa; `model`:
         whose layer, as tables name it, else the first that has the kind."""
-        like = {**known(dtype=dtype, kv_dtype=kv_dtype), **({"model": model} if model else {})}
-        return self._by("heads", heads, "context_module", (batch, isl), like, known(kind=kind))
+        like = {**checked_words(dtype=dtype, kv_dtype=kv_dtype), **({"model": model} if model else {})}
+        return self._by("heads", heads, "context_module", (batch, isl), like, checked_words(kind=kind))
 
     def generation_module(
         self,
@@ -170,8 +177,8 @@ class KernelTables:
         model: str = "",
     ) -> KernelTime:
         """Likewise of one new token a sequence."""
-        like = {**known(dtype=dtype, kv_dtype=kv_dtype), **({"model": model} if model else {})}
-        return self._by("heads", heads, "generation_module", (batch, context), like, known(kind=kind))
+        like = {**checked_words(dtype=dtype, kv_dtype=kv_dtype), **({"model": model} if model else {})}
+        return self._by("heads", heads, "generation_module", (batch, context), like, checked_words(kind=kind))
 
     def hyper_connection(self, tokens: Sizes, hidden: Sizes) -> KernelTime:
         """Mixing the residual streams before and after a layer's two halves (DeepSeek-V4)."""
@@ -195,7 +202,7 @@ class KernelTables:
             (ELSEWHERE * (grid.columns[c] != grid.code(c, word)) for c, word in like.items()), np.zeros(len(codes))
         )
 
-        def find(value: int) -> _Found:
+        def find(value: int) -> _Shape:
             row = grid.nearest(must or {}, differ + far(codes, value))
             if row is None:
                 return None
@@ -218,58 +225,58 @@ class KernelTables:
         """The routed experts of the GPU that has most to do. `tokens`: of the whole layer, from all ranks together;
         `inter`: of an expert, before it is cut by `moe_tp`. A shape that was not measured takes the nearest one at as
         many rows an expert, by the weights that the GPU holds: both reads and FLOPs go with them then."""
-        words = known(dtype=dtype, distribution=distribution)
-        asked = (hidden, inter, topk, experts, moe_tp, moe_ep)
+        words = checked_words(dtype=dtype, distribution=distribution)
+        wished = (hidden, inter, topk, experts, moe_tp, moe_ep)
         grid = self.grids.get("moe")
         rows = np.zeros(0) if grid is None else np.flatnonzero(grid.columns["dtype"] == grid.code("dtype", dtype))
         if grid is None or not len(rows):
-            return no_answer(tokens, *asked)
+            return no_answer(tokens, *wished)
 
-        def find(*values: int) -> _Found:
+        def find(*values: int) -> _Shape:
             shape = dict(zip(EXPERT_COLUMNS, values, strict=True))
             row = grid.exact({**shape, **words})
             if row is not None:
                 return row, 0.0, False, 1.0
-            there = expert_shape(**{name: grid.columns[name][rows] for name in EXPERT_COLUMNS})
-            ours = expert_shape(**{name: np.float64(value) for name, value in shape.items()})
+            nearest = expert_shape({name: grid.columns[name][rows] for name in EXPERT_COLUMNS})
+            ours = expert_shape(shape)
             differ = ELSEWHERE * (grid.columns["distribution"][rows] != grid.code("distribution", distribution))
-            place = int(np.argmin(differ + sum(w * far(there[c], ours[c]) for c, w in EXPERT_NEARNESS.items())))
-            ln_weights = float(np.log(ours["weights"] / there["weights"][place]))
-            return int(rows[place]), ln_weights, True, float(ours["load"] / there["load"][place])
+            place = int(np.argmin(differ + distance_of(nearest, ours, EXPERT_NEARNESS)))
+            ln_weights = float(np.log(ours["weights"] / nearest["weights"][place]))
+            return int(rows[place]), ln_weights, True, float(ours["load"] / nearest["load"][place])
 
-        found = found_once(find, *asked)
-        return _at(grid, (tokens,), found, *asked)
+        shapes = found_once(find, *wished)
+        return _at(grid, (tokens,), shapes, *wished)
 
     def linear_attention(
         self, kind: str, phase: str, batch: Sizes, length: Sizes, heads: Sizes, key_heads: Sizes, head_dim: Sizes
     ) -> KernelTime:
         """The convolution and recurrence of a gated delta layer: `kind` gdn or kda, `phase` context (`length` tokens a
         sequence) or generation (1). `heads`: of values."""
-        must = known(kind=kind, phase=phase)
+        must = checked_words(kind=kind, phase=phase)
         grid = self.grids.get("linear_attention")
         if grid is None:
             return no_answer(batch, length, heads, key_heads, head_dim)
 
-        def find(heads: int, key_heads: int, head_dim: int) -> _Found:
-            asked = {"heads": heads, "key_heads": key_heads, "head_dim": head_dim}
+        def find(heads: int, key_heads: int, head_dim: int) -> _Shape:
+            wished = {"heads": heads, "key_heads": key_heads, "head_dim": head_dim}
             weights = {"heads": 1.0, "key_heads": 0.25, "head_dim": 1.0}
-            row = grid.nearest(must, sum(w * far(grid.columns[c], asked[c]) for c, w in weights.items()))
+            row = grid.nearest(must, distance_of(grid.columns, wished, weights))
             if row is None:
                 return None
-            there = {name: int(grid.columns[name][row]) for name in asked}
-            scale = heads * head_dim / (there["heads"] * there["head_dim"])
-            return row, float(np.log(scale)), there != asked
+            nearest = {name: int(grid.columns[name][row]) for name in wished}
+            scale = heads * head_dim / (nearest["heads"] * nearest["head_dim"])
+            return row, float(np.log(scale)), nearest != wished
 
         return _at(grid, (batch, length), found_once(find, heads, key_heads, head_dim), heads, key_heads, head_dim)
 
     def all_reduce(self, message: Sizes, gpus: Sizes, mode: str = "graph") -> KernelTime:
         """The engine's own all-reduce of `message` bytes among GPUs of one node; `mode` graph or eager. Among more GPUs
         than measured there is no answer: they may lie in several nodes."""
-        return self._among("all_reduce", message, gpus, known(mode=mode))
+        return self._among("all_reduce", message, gpus, checked_words(mode=mode))
 
     def collective(self, collective: str, message: Sizes, gpus: Sizes) -> KernelTime:
         """NCCL's all_reduce, all_gather, reduce_scatter or alltoall of `message` bytes (the whole result), likewise."""
-        return self._among("collective", message, gpus, known(collective=collective))
+        return self._among("collective", message, gpus, checked_words(collective=collective))
 
     def _among(self, name: str, message: Sizes, gpus: Sizes, words: Mapping[str, str]) -> KernelTime:
         grid = self.grids.get(name)
@@ -277,7 +284,7 @@ class KernelTables:
             return no_answer(message, gpus)
         counts = grid.columns["gpus"]
 
-        def find(gpus: int) -> _Found:
+        def find(gpus: int) -> _Shape:
             row = grid.nearest(words, np.where(counts >= gpus, counts, np.inf))
             return None if row is None or counts[row] < gpus else (row, 0.0, bool(counts[row] != gpus))
 
@@ -296,34 +303,31 @@ class KernelTables:
     ) -> KernelTime:
         """Dispatch or combine (`phase`) among `ep` GPUs, of `tokens` tokens of one GPU; `mode` low_latency or normal.
         No answer beyond the GPUs that were measured."""
-        words = known(phase=phase, mode=mode)
+        words = checked_words(phase=phase, mode=mode)
         grid = self.grids.get("expert_exchange")
         if grid is None:
             return no_answer(tokens, hidden, topk, experts, ep)
         weights = {"ep": 4.0, "hidden": 1.0, "topk": 1.0, "experts": 0.25}
 
-        def find(*values: int) -> _Found:
-            asked = dict(zip(("hidden", "topk", "experts", "ep"), values, strict=True))
-            distance = sum(w * far(grid.columns[c], asked[c]) for c, w in weights.items())
-            row = grid.nearest(words, np.where(grid.columns["ep"] >= asked["ep"], distance, np.inf))
-            if row is None or grid.columns["ep"][row] < asked["ep"]:
+        def find(*values: int) -> _Shape:
+            wished = dict(zip(("hidden", "topk", "experts", "ep"), values, strict=True))
+            distance = distance_of(grid.columns, wished, weights)
+            row = grid.nearest(words, np.where(grid.columns["ep"] >= wished["ep"], distance, np.inf))
+            if row is None or grid.columns["ep"][row] < wished["ep"]:
                 return None
-            there = {name: int(grid.columns[name][row]) for name in asked}
-            bytes_there = there["hidden"] * there["topk"]  # of a token
-            return row, 0.0, there != asked, asked["hidden"] * asked["topk"] / bytes_there
+            nearest = {name: int(grid.columns[name][row]) for name in wished}
+            bytes_nearest = nearest["hidden"] * nearest["topk"]  # of a token
+            return row, 0.0, nearest != wished, wished["hidden"] * wished["topk"] / bytes_nearest
 
         return _at(grid, (tokens,), found_once(find, hidden, topk, experts, ep), hidden, topk, experts, ep)
 
 
-_NOTHING = 1e-9
-
-
-def _at(grid: Grid, sizes: tuple[Sizes, ...], found: tuple[Floats, ...] | None, *asked: Sizes) -> KernelTime:
+def _at(grid: Grid, sizes: tuple[Sizes, ...], shapes: tuple[Floats, ...] | None, *wished: Sizes) -> KernelTime:
     """The times of what was found: rows, ln of the work against theirs, whether they stand in for others, and by how
     much the first size is more than theirs."""
-    if found is None:
-        return no_answer(*sizes, *asked)
-    row, ln_scale, stands_in, *more = found
+    if shapes is None:
+        return no_answer(*sizes, *wished)
+    row, ln_scale, stands_in, *more = shapes
     first = np.multiply(sizes[0], more[0]) if more else sizes[0]
     return grid.at(row.astype(np.intp), (first, *sizes[1:]), ln_scale=ln_scale, scaled=stands_in > 0)
 

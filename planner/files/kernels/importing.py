@@ -1,8 +1,8 @@
 """Tables of the package aiconfigurator-core made into compact ones of our own: the one place that reads Parquet of it.
 
 Kept of a table: its newest version, and shapes that only older ones have; of its sizes those that a grid needs. Times
-that fall where a size grows are measurement noise, as plans need times that never fall: single outliers become their
-neighbours' median, the rest the nearest series that never falls. A table that is noise for the most part is left out.
+that fall where a size grows are measurement noise, as plans need times that never fall: single outliers become as a
+neighbour, the rest the nearest series that never falls. A table that is noise for the most part is left out.
 """
 
 import re
@@ -66,21 +66,21 @@ def imported_kernels(source: Path) -> Iterator[KernelFile]:
         raise InputError(f"{source}: must have tables GPU/KIND/ENGINE/VERSION/NAME_perf.parquet, got none.", hint=_GIVE)
     for folder, gpu in GPU_NAMES.items():
         for engine in ENGINES:
-            mine = [member for member in members if member.gpu == folder and member.engine in (engine, _SHARED)]
-            if any(member.engine == engine for member in mine):
-                yield _file(source, gpu, engine, mine)
+            parts = [member for member in members if member.gpu == folder and member.engine in (engine, _SHARED)]
+            if any(member.engine == engine for member in parts):
+                yield _file(source, gpu, engine, parts)
 
 
 def _file(source: Path, gpu: str, engine: str, members: Sequence[_Member]) -> KernelFile:
-    made = {operation.name: _grid(source, operation, members) for operation in OPERATIONS}
+    results = {operation.name: _grid(source, operation, members) for operation in OPERATIONS}
     return KernelFile(
         gpu=gpu,
         engine=engine,
         source=source.name,
         licence=LICENCE,
         date=_DATE,
-        grids={name: grid for name, (grid, _) in made.items() if grid is not None},
-        left_out=tuple(table for _, noise in made.values() for table in noise),
+        grids={name: grid for name, (grid, _) in results.items() if grid is not None},
+        left_out=tuple(table for _, noise in results.values() for table in noise),
     )
 
 
@@ -93,9 +93,9 @@ def _members(source: Path) -> list[_Member]:
                 names = sorted(wheel.namelist())
     except (OSError, zipfile.BadZipFile) as error:
         raise InputError(f"{source}: is no readable wheel or folder: {error}.", hint=_GIVE) from None
-    found = [(name, match) for name in names if (match := _PLACE.search(name))]
+    matches = [(name, match) for name in names if (match := _PLACE.search(name))]
     return [
-        _Member(gpu=match[1], engine=match[3], version=match[4], table=match[5], path=name) for name, match in found
+        _Member(gpu=match[1], engine=match[3], version=match[4], table=match[5], path=name) for name, match in matches
     ]
 
 
@@ -130,7 +130,7 @@ def _grid(source: Path, operation: Operation, members: Sequence[_Member]) -> tup
     frames = []
     for table in operation.tables:
         for rank, member in enumerate(_newest_first([m for m in members if m.table == table.file])):
-            rows = _counted(_read(source, member, _asked(table)), table, where=member.path)
+            rows = _counted(_read(source, member, _columns_needed(table)), table, where=member.path)
             frames.append(rows.assign(rank=rank, version=member.version, table=f"{table.file} {member.version}"))
     if not frames:
         return None, []
@@ -152,27 +152,27 @@ def _newest_first(members: Sequence[_Member]) -> list[_Member]:
     return sorted(members, key=lambda member: [int(n) for n in re.findall(r"\d+", member.version)], reverse=True)
 
 
-def _asked(table: Table) -> list[str]:
+def _columns_needed(table: Table) -> list[str]:
     """Columns that a table must have before it is prepared."""
-    made = {"window_size", "context", "bytes", "mode", "phase", "ep_size"}
-    return [name for name in (*table.shape.values(), *table.sizes.values()) if name not in made]
+    prepared = {"window_size", "context", "bytes", "mode", "phase", "ep_size"}
+    return [name for name in (*table.shape.values(), *table.sizes.values()) if name not in prepared]
 
 
 def _counted(rows: Frame, table: Table, where: str) -> Frame:
     """Our columns, sizes and `ms`: of rows alike the fastest, of parts the sum where all are there."""
     rows = table.prepare(rows)
     ours = {**table.shape, **table.sizes}
-    named = pd.DataFrame({name: rows[column] for name, column in ours.items()}).assign(**table.fixed)
-    named = named.replace({"kv_dtype": {"fp8_e4m3": "fp8"}})
-    named["ms"], named["part"] = rows["latency"], rows.get("part", 0)
-    if not ((named["ms"] >= 0) & np.isfinite(named["ms"])).all():
-        raise InputError(f"{where}: latency must be at least 0 ms, got {named['ms'].min()}.", hint=_GIVE)
-    named["ms"] = named["ms"].clip(lower=_LEAST_MS)
-    keys = [name for name in named if name not in ("ms", "part")]
-    fastest = named.groupby([*keys, "part"], as_index=False)["ms"].min()
+    counted = pd.DataFrame({name: rows[column] for name, column in ours.items()}).assign(**table.fixed)
+    counted = counted.replace({"kv_dtype": {"fp8_e4m3": "fp8"}})
+    counted["ms"], counted["part"] = rows["latency"], rows.get("part", 0)
+    if not ((counted["ms"] >= 0) & np.isfinite(counted["ms"])).all():
+        raise InputError(f"{where}: latency must be at least 0 ms, got {counted['ms'].min()}.", hint=_GIVE)
+    counted["ms"] = counted["ms"].clip(lower=_LEAST_MS)
+    keys = [name for name in counted if name not in ("ms", "part")]
+    fastest = counted.groupby([*keys, "part"], as_index=False)["ms"].min()
     grouped = fastest.groupby(keys)["ms"]
-    whole = grouped.sum()[grouped.size() == named["part"].nunique()]
-    return whole.reset_index()
+    complete = grouped.sum()[grouped.size() == counted["part"].nunique()]
+    return pd.DataFrame(complete.reset_index())
 
 
 def _gridded(operation: Operation, rows: Frame, columns: Sequence[str]) -> KernelGrid:
@@ -185,7 +185,7 @@ def _gridded(operation: Operation, rows: Frame, columns: Sequence[str]) -> Kerne
     axes = {}
     for axis, size in enumerate(operation.tables[0].sizes, start=1):
         values = np.unique(rows[size])
-        axes[size] = _kept(values, operation.kept.get(size, ()))
+        axes[size] = _thinned(values, operation.sizes_kept.get(size, ()))
         ln_ms = ln_ms.take(np.searchsorted(values, axes[size]), axis=axis)
     measured = ~np.isnan(ln_ms).all(axis=tuple(range(1, ln_ms.ndim)))
     return KernelGrid(
@@ -215,10 +215,10 @@ def _series(
     return shapes.to_numpy(), ln_ms, places
 
 
-def _kept(values: npt.NDArray[Any], wanted: Sequence[int]) -> npt.NDArray[Any]:
+def _thinned(values: npt.NDArray[Any], chosen: Sequence[int]) -> npt.NDArray[Any]:
     """The sizes of a grid: those wanted among the measured ones, and the ends; all where few would be left."""
-    kept = values[np.isin(values, [*wanted, values[0], values[-1]])]
-    return kept if wanted and len(kept) >= min(len(values), 6) else values
+    subset = values[np.isin(values, [*chosen, values[0], values[-1]])]
+    return subset if chosen and len(subset) >= min(len(values), 6) else values
 
 
 def _never_falling(ln_ms: npt.NDArray[np.float64], axis: int) -> npt.NDArray[np.float64]:
@@ -234,13 +234,13 @@ def _isotonic(table: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     if table.shape[-1] == 1:
         return table
     table = _without_outliers(table)
-    there = ~np.isnan(table)
-    sums, counts = (_from_to(np.where(there, table, 0.0)), _from_to(there.astype(np.float64)))
+    measured = ~np.isnan(table)
+    sums, counts = (_from_to(np.where(measured, table, 0.0)), _from_to(measured.astype(np.float64)))
     means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
     means = np.where(np.tri(table.shape[-1], k=-1, dtype=np.bool_), np.nan, means)
-    least = np.flip(np.fmin.accumulate(np.flip(means, -1), axis=-1), -1)
-    most = np.fmax.accumulate(least, axis=-2)
-    return np.where(there, np.diagonal(most, axis1=-2, axis2=-1), np.nan)
+    lowest = np.flip(np.fmin.accumulate(np.flip(means, -1), axis=-1), -1)
+    highest = np.fmax.accumulate(lowest, axis=-2)
+    return np.where(measured, np.diagonal(highest, axis1=-2, axis2=-1), np.nan)
 
 
 def _from_to(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -250,8 +250,9 @@ def _from_to(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _without_outliers(table: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Each value the median of itself and its two neighbours: what never falls stays as it is."""
-    low, mid, high = table[..., :-2], table[..., 1:-1], table[..., 2:]
-    median = np.maximum(np.minimum(low, high), np.minimum(np.maximum(low, high), mid))
-    inner = np.where(np.isnan(median), mid, median)
-    return np.concatenate([table[..., :1], inner, table[..., -1:]], axis=-1)
+    """Peaks cut to their higher neighbour, then dips filled to their lower one: what never falls stays as it is."""
+    for higher, bound in ((np.maximum, np.minimum), (np.minimum, np.maximum)):
+        cut = bound(table[..., 1:-1], higher(table[..., :-2], table[..., 2:]))
+        inner = np.where(np.isnan(cut), table[..., 1:-1], cut)
+        table = np.concatenate([table[..., :1], inner, table[..., -1:]], axis=-1)
+    return table

@@ -7,8 +7,10 @@ from typing import Any
 import pandas as pd
 
 Frame = pd.DataFrame
-_M = (1, 2, 4, 8, 12, 16, 17, 32, 33, 48, 64, 65, 80, 96, 112, 128, 129, 160, 192, 224, 256, 257, 512, 513)
-_M = (*_M, 768, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 8192, 16384, 32768)
+_M = (
+    *(1, 2, 4, 8, 12, 16, 17, 32, 33, 48, 64, 65, 80, 96, 112, 128, 129, 160, 192, 224, 256, 257, 512, 513),
+    *(768, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 8192, 16384, 32768),
+)
 _CONTEXT = (2, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
 _ATTENTION = {"head_dim": "head_dim", "window": "window_size", "kv_dtype": "kv_cache_dtype"}
 _HEADS = {"heads": "num_heads"}
@@ -31,11 +33,11 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """An operation of ours, from one table or several of the same columns. `kept`: sizes kept, by size."""
+    """An operation of ours, from one table or several of the same columns. `sizes_kept`: sizes kept, by size."""
 
     name: str
     tables: tuple[Table, ...]
-    kept: Mapping[str, tuple[int, ...]]
+    sizes_kept: Mapping[str, tuple[int, ...]]
     monotone: tuple[str, ...]
 
 
@@ -133,8 +135,8 @@ _EXPERT_SHAPE = {
 }
 
 
-def _op(name: str, *tables: Table, monotone: tuple[str, ...], **kept: tuple[int, ...]) -> Operation:
-    return Operation(name=name, tables=tables, kept=kept, monotone=monotone)
+def _op(name: str, *tables: Table, monotone: tuple[str, ...], **sizes_kept: tuple[int, ...]) -> Operation:
+    return Operation(name=name, tables=tables, sizes_kept=sizes_kept, monotone=monotone)
 
 
 OPERATIONS = (

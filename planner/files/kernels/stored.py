@@ -133,8 +133,8 @@ def read_kernels(path: Path) -> KernelFile:
             if head["schema"] != SCHEMA:
                 raise InputError(f"{path}: schema must be {SCHEMA}, got {head['schema']!r}.", hint=_AGAIN)
             grids = {name: _grid(archive, name, described) for name, described in head["grids"].items()}
-        named = {key: head[key] for key in ("gpu", "engine", "source", "licence", "date")}
-        return KernelFile(**named, grids=grids, left_out=tuple(head["left_out"]))
+        labels = {key: head[key] for key in ("gpu", "engine", "source", "licence", "date")}
+        return KernelFile(**labels, grids=grids, left_out=tuple(head["left_out"]))
     except (OSError, zipfile.BadZipFile, lzma.LZMAError, EOFError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: is no readable table of kernels: {error}.", hint=_AGAIN) from None
 
