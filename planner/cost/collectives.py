@@ -87,10 +87,10 @@ def all_to_all_parts(
     latency = np.where(d > 1, layers * micro_batches * us / _US_PER_MS, 0.0)
     sent = tokens * experts.sent_width(model.hidden_size)
     message = np.where(d > 1, layers * sent * per_byte, 0.0)  # a placed group may span domains
-    # Within a node engines gather all tokens on every rank, and scatter the sums.
-    gathered = group_tokens * dp / micro_batches * model.hidden_size * ACTIVATION_BYTES
+    rank_tokens = group_tokens / micro_batches
     gather, scatter = (
-        _gathering(dev, name, gathered, d, layers * micro_batches) for name in ("all_gather", "reduce_scatter")
+        _exchange(dev, model, experts, name, rank_tokens, dp, d, layers * micro_batches)
+        for name in ("dispatch", "combine")
     )
     return (
         Part(name="dispatch", network_ms=message * DISPATCH_BYTES, latency_ms=latency, kernel=gather),
@@ -98,10 +98,24 @@ def all_to_all_parts(
     )
 
 
-def _gathering(dev: Device, name: str, message: Array, devices: Array, count: Array) -> KernelTime | None:
+_GATHERING = {"dispatch": "all_gather", "combine": "reduce_scatter"}
+
+
+def _exchange(
+    dev: Device, model: ModelSpec, experts: Experts, phase: str, tokens: Array, dp: Array, devices: Array, count: Array
+) -> KernelTime | None:
+    """Within a node: every rank has all tokens and the sums are scattered, or tokens go to their experts alone, by the
+    faster of both."""
     if dev.kernels is None:
         return None
-    return times_of(dev.kernels.tables.collective(name, np.maximum(message, 1.0), devices), count)
+    tables, sent = dev.kernels.tables, experts.sent_width(model.hidden_size)
+    message = np.maximum(tokens * dp * sent * ACTIVATION_BYTES, 1.0)
+    all_ms = tables.collective(_GATHERING[phase], message, devices)
+    # Tokens of a group are cut among its GPUs first.
+    own = np.maximum(tokens * dp / devices, 1.0)
+    some_ms = tables.expert_exchange(phase, own, sent, experts.active, experts.routed, devices, "normal")
+    talks = np.where(devices > 1, 1.0, 0.0)
+    return times_of(KernelTime(ms=np.fmin(all_ms.ms, some_ms.ms), basis=all_ms.basis), count * talks)
 
 
 def _per_byte_ms(dev: Device, experts: Experts, settings: CostSettings, devices: Array) -> Array:

@@ -13,6 +13,8 @@ compute = FLOPs / (rate eta(m)), eta(m) = eta_max m / (m + half), of routed expe
 memory = weights / bandwidth. Kernels that unpack weights read ahead: few rows cost them at most expert_reads x memory.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from planner.cost.arrays import Array, as_array
@@ -179,14 +181,18 @@ def routed_part(
         )
         kernel = times_of(of_layer, model.moe_layers * micro_batches)
     few = np.minimum(flops / (dev.experts * eta), dev.expert_reads * memory_ms)
-    return Part(
+    part = Part(
         name="routed experts",
         compute_ms=np.maximum(flops / (dev.experts * eff.expert), few),
         memory_ms=memory_ms,
         flops=flops,
         bytes=moved,
-        kernel=kernel,
     )
+    if kernel is None:
+        return part
+    # Measured with all tokens on every rank; where tokens are sent to their experts, each works on its own rows alone.
+    sent = np.where(dp > 1, np.fmin(kernel.ms, part.ms), kernel.ms)
+    return replace(part, kernel=KernelTime(ms=sent, basis=kernel.basis))
 
 
 def busiest(imbalance: Array | float, devices: Array) -> Array:

@@ -30,14 +30,21 @@ Group = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """ln of the pace of a group, and what degrees add: ((tp, dp, ep), ln) each."""
+    """ln of the pace of a group, and what degrees add: ((tp, dp, ep), ln) each. `own`: ln of what somebody's own
+    measurements add, the one thing that prompts taken in apart have: pools of prefill go by their kernels alone."""
 
     ln: float = 0.0
     degrees: tuple[tuple[tuple[int, int, int], float], ...] = ()
+    own: float = 0.0
+
+    @property
+    def apart(self) -> float:
+        """The pace of steps of prompts alone."""
+        return float(np.exp(self.own))
 
     def at(self, tp: Array, dp: Array, ep: Array) -> Array:
         """The pace at these degrees, above 1 where a pass is faster than its kernels say."""
-        ln = as_array(self.ln)
+        ln = as_array(self.ln + self.own)
         for (t, d, e), more in self.degrees:
             ln = ln + np.where((tp == t) & (dp == d) & (ep == e), more, 0.0)
         return np.asarray(np.exp(ln))
@@ -76,4 +83,4 @@ def own_pace(paces: Paces, group: Group, phase: Phase, calibration: Calibration 
 def _with_own(pace: Pace, group: Group, phase: Phase, calibration: Calibration | None) -> Pace:
     families = (place(*group[:3]), place(*group[:2], ""))
     own = merged(calibration).factor(f"pace_{phase}", *families).value
-    return pace if own == 1 else replace(pace, ln=pace.ln + float(np.log(own)))
+    return pace if own == 1 else replace(pace, own=float(np.log(own)))

@@ -167,7 +167,8 @@ def _prefill(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps
     fixed = scheduling_part(dev, passes * dev.efficiency.step_prefill_ms)
     images = image_parts(dev, model, settings, prompts=new / s, length=s, tp=steps.tp, passes=passes)
     parts = (*parts, *images, head, fixed)
-    return summed(dev, model, steps, parts, micro, gained=1.0, waiting=fullest_rank(dev, settings, steps.dp))
+    waiting, pace = fullest_rank(dev, settings, steps.dp), as_array(dev.pace.apart)
+    return summed(dev, model, steps, parts, micro, gained=1.0, waiting=waiting, pace=pace)
 
 
 def fullest_rank(dev: Device, settings: CostSettings, dp: Array) -> Array:

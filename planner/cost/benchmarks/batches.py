@@ -161,7 +161,7 @@ def prefill_pools(batch: Batch, times: PassTimes, shares: EngineShares) -> Predi
     loop = _loop_of(batch, _prefill_pool)
     whole_prompts = np.floor(loop.budget / loop.prompt) * loop.prompt
     chunk = np.where(whole_prompts > 0, whole_prompts, loop.budget)
-    ms = times.prefill_ms(loop, chunk)
+    ms = times.apart.prefill_ms(loop, chunk)
     return {Metric.INPUT_RATE: chunk / loop.tp / ms * MS_PER_S * shares.prefill_pool}
 
 
@@ -178,14 +178,14 @@ def prefill_steps(batch: Batch, times: PassTimes, _: EngineShares) -> Predicted:
     """Input rate of prefill steps of given batches."""
     loop = _loop_of(batch, _prefill_pool)
     chunk = batch.column(lambda run: run.batch_per_rank or 1.0) * loop.prompt
-    return {Metric.INPUT_RATE: chunk / loop.tp / times.prefill_ms(loop, chunk) * MS_PER_S}
+    return {Metric.INPUT_RATE: chunk / loop.tp / times.apart.prefill_ms(loop, chunk) * MS_PER_S}
 
 
 def prompt_batches(batch: Batch, times: PassTimes, _: EngineShares) -> Predicted:
     """Time to the first token of a batch that nothing else disturbs."""
     loop = _loop_of(batch, lambda run: run.decode)
     chunk = batch.column(_of_group) * loop.prompt
-    return {Metric.TTFT: times.prefill_ms(loop, chunk)}
+    return {Metric.TTFT: times.apart.prefill_ms(loop, chunk)}
 
 
 def static_batches(batch: Batch, times: PassTimes, shares: EngineShares) -> Predicted:

@@ -19,6 +19,7 @@ import numpy as np
 from planner.cost.arrays import Array
 from planner.cost.benchmarks.engines import EngineShares
 from planner.cost.device import Device
+from planner.cost.pace import Pace
 from planner.cost.mixed import Passes, added_ms, intake, pass_cost
 from planner.domain import CostSettings, ModelSpec
 from planner.units import MS_PER_S
@@ -75,6 +76,12 @@ class PassTimes:
             ep=loop.ep,
         )
         return pass_cost(self.prefill, self.decode, self.model, self.settings, passes).total_ms
+
+    @property
+    def apart(self) -> "PassTimes":
+        """Of pools that take prompts in alone (`planner.cost.pace`)."""
+        prefill, decode = (replace(dev, pace=Pace(own=dev.pace.own)) for dev in (self.prefill, self.decode))
+        return replace(self, prefill=prefill, decode=decode)
 
     def prefill_ms(self, loop: Loop, chunk: Array) -> Array:
         """A pass of prompts alone."""

@@ -2,8 +2,8 @@
 
 A disaggregated pool's TPOT is predicted with the requests that were in it (Little's law of the measured rate), its
 input rate only where it was the limit: requests wait for it (WAITING of those in flight, QUEUE_OF_A_RANK before each of
-its ranks, TTFT above QUEUED_MS), and no run of the same machine, engine, precision and prompt takes in more than
-1 / NEAR_BEST as much.
+its ranks, TTFT above QUEUED_MS), and no run of the same machine, engine and precision takes in more than 1 / NEAR_BEST
+as much of prompts as long or longer.
 """
 
 import math
@@ -164,17 +164,22 @@ def _concurrency(run: BenchmarkRun) -> str:
 
 def _saturated(runs: Sequence[BenchmarkRun]) -> set[tuple[str, int]]:
     """(file, row) of the disaggregated runs whose prefill pool was the limit."""
-    queued = [run for run in runs if run.disaggregated and run.decode.gpus and _queued(run)]
-    best: dict[tuple[object, ...], float] = {}
-    for run in queued:
-        alike = _alike(run)
-        best[alike] = max(best.get(alike, 0.0), dict(run.measured)[Metric.INPUT_RATE])
-    near = (run for run in queued if dict(run.measured)[Metric.INPUT_RATE] >= NEAR_BEST * best[_alike(run)])
+    split = [run for run in runs if run.disaggregated and run.decode.gpus and Metric.INPUT_RATE in dict(run.measured)]
+    queued = [run for run in split if _queued(run)]
+    shown: dict[tuple[object, ...], list[tuple[float, float]]] = {}
+    for run in split:
+        shown.setdefault(_alike(run), []).append((run.input_tokens, dict(run.measured)[Metric.INPUT_RATE]))
+
+    def best(run: BenchmarkRun) -> float:
+        # Shorter prompts have fewer pairs a token: none is slower than a longer one was.
+        return max(rate for tokens, rate in shown[_alike(run)] if tokens >= run.input_tokens)
+
+    near = (run for run in queued if dict(run.measured)[Metric.INPUT_RATE] >= NEAR_BEST * best(run))
     return {(run.file, run.row) for run in near}
 
 
 def _alike(run: BenchmarkRun) -> tuple[object, ...]:
-    return (run.file, run.gpu, run.engine, run.model, run.precision.text, run.input_tokens)
+    return (run.gpu, habits(run.engine).name, run.model, run.precision.text)
 
 
 def _queued(run: BenchmarkRun) -> bool:
