@@ -9,14 +9,12 @@ that a kernel could make of them. Attention reads each sequence's part of a pool
 """
 
 import argparse
-import importlib
 import json
 import math
 import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -26,6 +24,7 @@ from planner.cost.arrays import as_array
 from planner.cost.attention import decode_work
 from planner.cost.device import Device, device
 from planner.cost.ffn import gemm_part, routed_part
+from planner.cost.kernels import Basis, KernelTables, kernel_tables
 from planner.cost.limits import limit_ms, lossless
 from planner.cost.parts import Part
 from planner.cost.step import score_part
@@ -36,7 +35,6 @@ CACHED_BYTES = 512e6  # what is read in turn lies in no cache
 REPLAYS = 20
 MANY_ROWS = 1024  # from here on a product is one of prompts
 BYTES = {"bfloat16": 2.0, "fp8": 1.0}
-BASES = ("measured", "interpolated", "scaled", "formula")
 POOL = 2  # slots of a pool over those that are read
 
 
@@ -115,7 +113,7 @@ def visited(operation: Operation) -> tuple[int, int]:
 def part_of(operation: Operation, context: CostContext) -> Part:
     """The operation as the formulas price it, in one layer."""
     phase = Phase.PREFILL if operation.rows >= MANY_ROWS and operation.kind != "attention" else Phase.DECODE
-    dev = device(context.gpu, context.model, phase, context.settings.calibration, overlapped=np.array(False))
+    dev = device(context.gpu, context.model, phase, context.settings, overlapped=np.array(False))
     return _FORMULAS[operation.kind](operation, dev, context.model)
 
 
@@ -141,6 +139,8 @@ def _experts_part(operation: Operation, dev: Device, model: ModelSpec) -> Part:
         tokens=as_array(operation.rows),
         devices=as_array(1.0),
         on_device=as_array(experts.routed),
+        dp=as_array(1.0),
+        ep=as_array(1.0),
         micro_batches=as_array(1.0),
         imbalance=1.0,
     )
@@ -164,7 +164,7 @@ _FORMULAS: dict[str, Callable[[Operation, Device, ModelSpec], Part]] = {
 }
 
 
-def compared(operation: Operation, gpu: GpuSpec, tables: Any, measured_ms: float) -> Compared:
+def compared(operation: Operation, gpu: GpuSpec, tables: KernelTables | None, measured_ms: float) -> Compared:
     """The operation's measured time beside the others; `tables`: of the GPU type and an engine, None without."""
     context = CostContext(gpu=gpu, model=operation.layer, settings=CostSettings())
     table_ms, basis = (None, "") if tables is None else _looked_up(operation, tables)
@@ -178,7 +178,7 @@ def compared(operation: Operation, gpu: GpuSpec, tables: Any, measured_ms: float
     )
 
 
-def _looked_up(operation: Operation, tables: Any) -> tuple[float | None, str]:
+def _looked_up(operation: Operation, tables: KernelTables) -> tuple[float | None, str]:
     o, layer = operation, operation.layer
     experts, attention = layer.experts, layer.groups[0].attention
     lookups = {
@@ -194,14 +194,7 @@ def _looked_up(operation: Operation, tables: Any) -> tuple[float | None, str]:
         return None, ""
     time = lookups[o.kind]()
     ms, basis = np.asarray(time.ms).item(), np.asarray(time.basis).item()
-    return (ms, BASES[basis]) if math.isfinite(ms) else (None, "")
-
-
-def kernel_tables(gpu: str, engine: str) -> Any:
-    """Measured kernels of a GPU type under an engine; None where the planner has none."""
-    if find_spec("planner.cost.kernels") is None:
-        return None
-    return importlib.import_module("planner.cost.kernels").kernel_tables(gpu, engine)
+    return (ms, Basis(basis).name.lower()) if math.isfinite(ms) else (None, "")
 
 
 def table(rows: Sequence[Compared]) -> str:

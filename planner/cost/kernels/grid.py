@@ -189,9 +189,9 @@ def _worst(table: npt.NDArray[np.int8], rows: Places, places: Sequence[_Place]) 
 
 def grid_of(stored: KernelGrid, growth: Mapping[str, float], flat_if: str = "", *, sparse: bool = False) -> Grid:
     """A stored grid, ready for lookups. `growth`: of time by size along an axis, as a power; one less for shapes whose
-    column `flat_if` is above 0 (attention with a window). `sparse`: time that hardly grew last stays so, as that of
-    sparse attention with its context. Any other goes on by the work: where a start still counts, the last growth would
-    bring large sizes below what the data sheet leaves them."""
+    column `flat_if` is above 0 (attention with a window). `sparse`: time that hardly grew last along the last axis
+    stays so, as that of sparse attention with its context. Any other goes on by the work: where a start still counts,
+    the last growth would bring large sizes below what the data sheet leaves them."""
     columns = dict(zip(stored.columns, stored.shapes.T, strict=True))
     less: npt.NDArray[np.float32] = (
         (columns[flat_if] > 0).astype(np.float32) if flat_if else np.zeros(len(stored.shapes), np.float32)
@@ -209,7 +209,8 @@ def grid_of(stored: KernelGrid, growth: Mapping[str, float], flat_if: str = "", 
             measured = np.concatenate([measured, np.zeros_like(measured)], axis=number + 1)
     basis = np.where(measured, np.int8(Basis.MEASURED), np.int8(Basis.SCALED))
     for number, power in enumerate(powers, start=1):
-        ln_ms, far = _filled(ln_ms, axes[number - 1], power, number, _FLAT if sparse else -np.inf)
+        flat = _FLAT if sparse and number == len(powers) else -np.inf
+        ln_ms, far = _filled(ln_ms, axes[number - 1], power, number, flat)
         basis = np.where(far, np.int8(Basis.FORMULA), basis)
     monotone = [number for number, axis in enumerate(stored.axes, start=1) if axis in stored.monotone]
     for number in monotone:  # what fills a hole takes no longer than what was measured of a larger size

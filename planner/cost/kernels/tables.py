@@ -145,6 +145,11 @@ class KernelTables:
         """Both products between heads and the latent cache's space, before and after decode's attention."""
         return self._by("heads", heads, "mla_bmm", (tokens,), checked_words(dtype=dtype))
 
+    def has_module(self, kind: str) -> bool:
+        """Whether attention of a kind was measured with all its projections, in both phases."""
+        grids = [self.grids.get(name) for name in ("context_module", "generation_module")]
+        return all(grid is not None and grid.code("kind", kind) >= 0 for grid in grids)
+
     def context_module(
         self,
         kind: str,

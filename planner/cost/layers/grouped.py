@@ -13,7 +13,7 @@ Chunks are counted as windows of their length, which is what a token at the end 
 import numpy as np
 
 from planner.cost.arrays import Array
-from planner.cost.kernels import KernelTime
+from planner.cost.kernels import KernelTime, no_answer
 from planner.cost.layers.seam import Decoded, Intake, LayerCost, LayerWork, causal_pairs
 from planner.cost.measured import Kernels, Products, as_ones, of_prompts
 from planner.domain import GroupedAttention
@@ -99,6 +99,8 @@ def _split(heads: int, tp: Array) -> Array:
 
 def _context(kind: GroupedAttention, kernels: Kernels, intake: Intake, tp: Array) -> KernelTime:
     heads, kv_heads = _split(kind.heads, tp), _split(kind.kv_heads, tp)
+    if kind.indexer is not None:  # what chooses the blocks was not measured apart
+        return no_answer(intake.prompts, intake.fresh, heads)
     whole = kernels.tables.context_attention(
         as_ones(intake.prompts),
         as_ones(intake.fresh),
@@ -113,6 +115,8 @@ def _context(kind: GroupedAttention, kernels: Kernels, intake: Intake, tp: Array
 
 
 def _generation(kind: GroupedAttention, kernels: Kernels, decoded: Decoded, tp: Array) -> KernelTime:
+    if kind.indexer is not None:
+        return no_answer(decoded.sequences, decoded.cached, tp)
     return kernels.tables.generation_attention(
         as_ones(decoded.sequences),
         as_ones(decoded.cached),

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from planner.cost.arrays import Array
-from planner.cost.kernels import KernelTime
+from planner.cost.kernels import KernelTime, no_answer
 from planner.cost.layers.seam import Decoded, Intake, LayerCost, LayerWork, causal_pairs, share_of_pairs
 from planner.cost.measured import Kernels, Products, as_ones, of_prompts, times_of
 from planner.domain import MlaAttention
@@ -109,8 +109,8 @@ def _module(kind: MlaAttention, kernels: Kernels, *sizes: Array) -> tuple[Any, .
 
 
 def _whole(kind: MlaAttention, kernels: Kernels) -> bool:
-    """Sparse attention is measured with its projections and its indexer, and so does vLLM's of all tokens."""
-    return kind.indexer is not None
+    """Sparse attention is measured with its projections and its indexer, where it is."""
+    return kind.indexer is not None and kernels.tables.has_module("dsa")
 
 
 def _products(kind: MlaAttention, hidden_size: int, tp: Array) -> Products:
@@ -131,6 +131,8 @@ def _context(kind: MlaAttention, kernels: Kernels, intake: Intake, tp: Array) ->
     heads, prompts = np.maximum(1.0, np.floor(kind.heads / tp)), as_ones(intake.prompts)
     if _whole(kind, kernels):
         whole = kernels.tables.context_module(*_module(kind, kernels, prompts, intake.prompt, heads))
+    elif kind.indexer is not None:
+        whole = no_answer(prompts, intake.prompt, heads)
     else:
         whole = kernels.latent.context_mla(prompts, intake.prompt, heads, kernels.cache)
     return of_prompts(times_of(whole, share_of_pairs(intake)), intake.prompts)
@@ -141,6 +143,8 @@ def _generation(kind: MlaAttention, kernels: Kernels, decoded: Decoded, tp: Arra
     sequences, cached = as_ones(decoded.sequences), as_ones(decoded.cached)
     if _whole(kind, kernels):
         return kernels.tables.generation_module(*_module(kind, kernels, sequences, cached, heads))
+    if kind.indexer is not None:
+        return no_answer(sequences, cached, heads)
     return kernels.latent.generation_mla(sequences, cached, heads, kernels.cache)
 
 
