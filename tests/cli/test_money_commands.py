@@ -72,7 +72,18 @@ def test_a_fleet_at_hand_of_a_trace_of_ones_own(planner: Command) -> None:
     assert Path("runs/max-H20x4/plan.json").is_file()
     assert "one more" in text
     assert "TPOT P95 " in text
-    assert "(bound 80 ms)" in text
+    assert re.search(r"TPOT P95 \S+ ms \(P10–P90 \S+ ms, bound 80 ms\)", text)
+
+
+def test_what_was_never_measured_stands_at_the_head(planner: Command) -> None:
+    """A model that no run was of, on a type that was measured with others."""
+    asked = ("--model", "qwen3-8b", "--workload", "normal-500-2000", "--tpot", "60ms")
+    text = planner("max", "--inventory", "H20=1", *asked).out
+    said = "no measurement of this model (H20)"
+    assert text.splitlines()[1] == f"Carried over: {said}. Measure one server before you rent many."
+    answer = planner("max", "--inventory", "H20=1", *asked, "--json").json
+    assert answer["carried_over"] == said
+    assert all(row["low_ms"] < row["late_ms"] < row["high_ms"] for row in answer["latency"] if row["late_ms"])
 
 
 def test_every_type_with_a_list_price_is_for_rent_unless_an_offer_says_what_is(

@@ -6,8 +6,9 @@ After every change of that file (seconds):
 
 A column of it is a relation: what a fit predicted that did not see the row's configuration, its engine
 (with this model and GPU type), its GPU type, its model. Without model and GPU type: the residual without the model, and
-what leaving out the GPU type adds. An empty cell: this was not left out. P10 and P90 are those of the next residual:
-of n, the ceil(0.9 (n + 1))-th from either end. Engines of before 2025 are left aside.
+what leaving out the GPU type adds. An empty cell: this was not left out. P10 and P90 are those of the next residual
+(Weibull's places): of n, the 0.1 (n + 1)-th from either end, between two by its fraction, so that of few they cover as
+many as of many. Engines of before 2025 are left aside.
 """
 
 import csv
@@ -16,6 +17,8 @@ import math
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 from planner import files
 from planner.cost.bands import ALL, DENSE, FIGURES, MOE, BandRow, Figure
@@ -27,7 +30,7 @@ from planner.files.tables.measurements import LEFT_OUT
 FEWEST = 40
 """Residuals of a slice; of fewer, P10 and P90 tell less than those of the larger slice."""
 FIRST_NEW_YEAR = 2025
-TAIL = 0.9
+TAIL = 0.1
 COLUMNS = {
     Relation.SAME: "by_configuration",
     Relation.ENGINE: "by_engine",
@@ -159,9 +162,8 @@ def names_by_shape(models: Iterable[ModelSpec]) -> dict[int, str]:
 
 def quantiles(logs: Iterable[float]) -> tuple[float, float]:
     """P10 and P90 of the next one of so many."""
-    ordered = sorted(logs)
-    place = min(len(ordered), math.ceil(TAIL * (len(ordered) + 1)))
-    return ordered[-place], ordered[place - 1]
+    low, high = np.quantile(list(logs), [TAIL, 1 - TAIL], method="weibull").tolist()
+    return low, high
 
 
 def table(known: Iterable[Residual]) -> list[BandRow]:

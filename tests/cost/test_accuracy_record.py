@@ -11,7 +11,7 @@ from benchmark_evidence import known_runs
 from make_accuracy_record import recorded, scoreboard
 
 from planner.cost import accuracy, band_table, coverage, interval_score, judged_runs, predict_ms, with_records
-from planner.cost.bands import Figure, slice_band
+from planner.cost.bands import ALL, BAND_TABLE, Figure, slice_band
 from planner.domain import Accuracy, JudgedFigure, Load, Metric, NamedRun, Phase, Relation
 from planner.files import load_left_out, load_published_measurements, measured_records
 
@@ -97,6 +97,19 @@ class TestBands:
         assert 0.75 <= unseen.covered <= 0.87
         half_widths = [(figure.high - figure.low) / 2 / figure.predicted for figure in banded]
         assert np.median(half_widths) <= 0.25
+
+    def test_ends_of_times_are_those_of_rates_turned_round(self, unseen: Accuracy) -> None:
+        """A machine that is faster than predicted has the shorter times."""
+        ends = {
+            figure.metric.is_time: sorted(
+                {round(math.log(end / figure.predicted), 3) for end in (figure.low, figure.high)}
+            )
+            for figure in unseen.figures
+            if figure.run.model == "deepseek-r1" and figure.kind.startswith("aggregated TT")
+        }
+        rows = [row for row in BAND_TABLE if (row.figure, row.relation) == (Metric.TTFT, Relation.SAME)]
+        (row,) = [row for row in rows if row.slice == "deepseek-r1"] or [row for row in rows if row.slice == ALL]
+        assert ends == {True: [-row.log_high, -row.log_low]}
 
     def test_the_table_is_made_of_the_left_out_predictions(self, runs: tuple[NamedRun, ...]) -> None:
         assert make_bands.text(make_bands.points(runs)) == Path(band_table.__file__).read_text(encoding="utf-8")

@@ -57,6 +57,13 @@ class TestOneTypeAndPhase:
         parts = rate(*[("H20", DECODE, 0.25, WIDE)] * 4)
         assert ends(parts) == pytest.approx(ends(rate(("H20", DECODE, 1.0, WIDE))))
 
+    def test_servers_that_do_both_phases_err_alike_in_both(self) -> None:
+        halves = [("H20", PREFILL, 1.0, WIDE), ("H20", DECODE, 1.0, WIDE)]
+        apart = rate(*halves)
+        together = replace(apart, shares=tuple(replace(share, whose=Phase.MIXED) for share in apart.shares))
+        assert ends(together) == pytest.approx((100 * 0.7, 100 * 1.4), rel=1e-4)
+        assert ends(apart)[1] < 0.95 * ends(together)[1]
+
     def test_without_bands_there_is_none(self) -> None:
         assert rate_band(rate(("H20", DECODE, 1.0, None))) is None
 

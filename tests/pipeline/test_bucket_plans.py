@@ -7,12 +7,25 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from pipeline_scenarios import bucketed
 from planned import plan as shared_plan
 
-from planner.domain import PHASES, BucketPlan, BucketPool, LoadPoint, Phase, Plan, Scenario
+from planner.domain import (
+    PHASES,
+    Band,
+    BucketPlan,
+    BucketPool,
+    CostSettings,
+    GpuSpec,
+    LoadPoint,
+    ModelSpec,
+    Phase,
+    Plan,
+    Scenario,
+)
 from planner.errors import InfeasibleError
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService
@@ -143,6 +156,27 @@ def test_at_its_capacity_a_bucket_just_keeps_the_bound(name: str) -> None:
         if row.phase is Phase.DECODE and row.load is LoadPoint.CAPACITY:
             assert row.late_ms is not None
             assert row.late_ms <= bounds["tpot_ms"] * 1.01
+
+
+def test_times_have_the_ends_of_their_measurements() -> None:
+    """The widest of the GPU types that serve the bucket, here with bands of their own."""
+    made = planned("levels")
+    pools = pools_of(made).pools
+    assert len({pool.gpu for pool in pools if pool.phase is Phase.PREFILL}) > 1
+    assert all(row.low_ms < row.late_ms < row.high_ms for row in pools_of(made).latencies)
+    names = sorted({pool.gpu for pool in pools})
+    bands = {(gpu, half): Band(low=0.9 - 0.2 * k, high=1.2 + 0.3 * k) for k, gpu in enumerate(names) for half in PHASES}
+
+    def own_band(gpu: GpuSpec, _model: ModelSpec, phase: Phase, _cost: CostSettings) -> Band:
+        return bands[gpu.name, phase]
+
+    with patch("planner.evaluation.buckets.latencies.time_band", own_band):
+        rows = service(made).latencies(pools, {LoadPoint.PROMISE: 0.1 * made.throughput_rps})
+    for row in rows:
+        of_phase = [bands[pool.gpu, row.phase] for pool in pools if pool.serves(row.phase)]
+        assert row.low_ms == pytest.approx(row.late_ms * min(band.low for band in of_phase))
+        assert row.high_ms == pytest.approx(row.late_ms * max(band.high for band in of_phase))
+    assert {row.phase for row in rows} == set(PHASES)
 
 
 @pytest.mark.parametrize("name", ["levels", "mean"])

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pipeline_scenarios import bucketed
 
-from planner.domain import PHASES, BucketPlan, LoadPoint, Phase, Plan, Scenario, ServingForm
+from planner.cost import rate_band
+from planner.domain import PHASES, Assignment, BucketPlan, LoadPoint, Phase, Plan, Scenario, ServingForm, halves_of
 from planner.domain.serving.routing import SPLIT_BIAS
 from planner.errors import InfeasibleError
 from planner.evaluation.buckets.prices import BucketPrices
@@ -20,6 +21,8 @@ from planner.evaluation.buckets.service import BucketService
 from planner.files.plan.plan_document import encode_plan
 from planner.files.plan.plan_reader import decode_plan
 from planner.pipeline import check, plan
+from planner.plans.rate_bands import uncertain_rate
+from planner.proposing.rate_bands import uncertain_rate_of_pools
 from planner.workload import question_of
 
 PATIENT = {"ttft_ms": 6000, "tpot_ms": 100, "percentile": 99}
@@ -107,6 +110,26 @@ def test_requests_go_to_the_same_mixed_pools_in_both_phases(name: str) -> None:
         for start in {pool.start for pool in pools_of(case).pools if pool.serves(phase)}:
             total = sum(pool.share for pool in pools_of(case).pools if pool.serves(phase) and pool.start == start)
             assert total == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", ["aggregated", "split wins", "no levels"])
+def test_the_band_of_a_rate_is_of_what_its_servers_do(name: str) -> None:
+    """Servers of one type that do both phases err once, in both: as far as aggregated runs did."""
+    case = planned(name)
+    estimates = {(estimate.gpu, estimate.phase): estimate.band for estimate in case.provenance.estimates}
+    assert set(estimates) == {(pool.gpu, pool.phase) for pool in pools_of(case).pools}
+    if set(estimates) == {("H100", Phase.MIXED)}:
+        band = estimates["H100", Phase.MIXED]
+        assert "of aggregated serving" in band.basis
+        ends = [end * case.throughput_rps for end in (band.low, band.high)]
+        assert [case.rate_band.low_rps, case.rate_band.high_rps] == pytest.approx(ends, rel=1e-4)
+    kinds = {(share.gpu, share.phase, share.whose) for share in uncertain_rate(case).shares}
+    assert kinds == {(gpu, half, phase) for gpu, phase in estimates for half in halves_of(phase)}
+    rates = {"throughput_rps": case.throughput_rps, "prefill_rps": case.prefill_rps, "decode_rps": case.decode_rps}
+    solved = Assignment(duties=(), objective_rps=case.objective_rps, pools=pools_of(case).pools, **rates)
+    of_frontier = rate_band(uncertain_rate_of_pools(question_of(case.scenario), solved))
+    assert of_frontier.low_rps == pytest.approx(case.rate_band.low_rps, rel=0.02)  # means of ranges, not of buckets
+    assert of_frontier.basis == case.rate_band.basis
 
 
 @each_case

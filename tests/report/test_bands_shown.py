@@ -3,11 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from bucketed_plans import bucketed
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.domain import Band, Estimate, Origin, Plan, RateBand, RateComparison
-from planner.report import figure, islands_frame, summary
+from planner.domain import Band, Estimate, LoadPoint, Origin, Phase, Plan, RateBand, RateComparison
+from planner.report import figure, islands_frame, latency_frame, plan_page, summary
+from planner.report.buckets.view import latencies_at, range_span, time_span
 from planner.report.comparison.side_by_side import likelihood, rate_sentence
 from planner.report.kit.quantities import Banded, banded_by
 
@@ -91,6 +93,37 @@ class TestSummary:
         assert set(frame.loc[serving, "band_low"]) == {0.72}
         assert frame.loc[~serving, "band_high"].isna().all()
         assert islands_frame(plan)["band_low"].isna().all()
+
+
+class TestTimes:
+    """Of a plan of buckets, its times having bands from half to twice of them."""
+
+    @pytest.fixture
+    def timed(self, plan: Plan) -> Plan:
+        pooled = bucketed(plan)
+        rows = tuple(
+            replace(row, low_ms=0.5 * row.late_ms, high_ms=2.0 * row.late_ms) for row in pooled.outlook.latencies
+        )
+        return replace(pooled, buckets=replace(pooled.outlook, latencies=rows))
+
+    def test_they_stand_beside_the_bounds(self, timed: Plan) -> None:
+        late = [row.late_ms for row in latencies_at(timed, LoadPoint.DEMAND, Phase.PREFILL)]
+        assert range_span(latencies_at(timed, LoadPoint.DEMAND, Phase.PREFILL)) == time_span(
+            (0.5 * min(late), 2 * max(late))
+        )
+        page = summary(timed)
+        assert "TTFT P99 1.21–1.86 s (P10–P90 604 ms–3.72 s, bound 4 s)" in page.splitlines()[2]
+        assert "| P50 | P99 | P10–P90 | Bound |" in page
+        bands = [shown.band for shown in plan_page(timed).figures if shown.label.startswith("TTFT")]
+        assert bands == ["P10–P90: 604 ms–3.72 s; bound 4 s"]
+        assert latency_frame(timed)["high_ms"].tolist() == [row.high_ms for row in timed.outlook.latencies]
+
+    def test_where_a_bucket_has_none_nothing_is_said_of_all(self, timed: Plan) -> None:
+        rows = timed.outlook.latencies
+        without = (replace(rows[0], low_ms=None, high_ms=None), *rows[1:])
+        first = [row for row in without if (row.load, row.phase) == (rows[0].load, rows[0].phase)]
+        assert range_span(first) == ""
+        assert range_span(rows[1:2]) != ""
 
 
 class TestFigures:
