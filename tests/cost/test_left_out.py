@@ -48,14 +48,15 @@ def test_only_what_is_carried_over_is_told() -> None:
     """vLLM alone ran MiniMax; gpt-oss on H200 ran under TensorRT-LLM, too."""
     for seen, left in folds(all_evidence(), "engine"):
         if {habits(entry.run.engine).name for entry in left.runs} == {"vllm"}:
-            told = {(e.run.model, e.run.gpu): carried(places_of(seen), e, "engine") for e in left.runs}
+            places = places_of(seen)
+            told = {(e.run.model, e.run.gpu): carried(places, e, "engine") for e in left.runs}
             assert not told["minimax-m2.5", "DGX-B200"]
             assert told["gpt-oss-120b", "H200"]
     alone = {
         (entry.run.model, entry.run.gpu)
-        for seen, left in folds(all_evidence(), "gpu")
+        for places, left in ((places_of(seen), left) for seen, left in folds(all_evidence(), "gpu"))
         for entry in left.runs
-        if not carried(places_of(seen), entry, "gpu")
+        if not carried(places, entry, "gpu")
     }
     runs = [entry.run for entry in all_evidence().runs if not entry.reason]
     assert ("glm-5", "H200") not in alone

@@ -56,6 +56,12 @@ def command(
         screen.show_markdown("\n\n".join(map(block_text, report.accuracy_table(judged))))
         return
     _show(judged)
+    if doubts := [entry.run for entry in measured.runs if entry.run.doubt]:
+        first = doubts[0]
+        screen.show_prose(
+            f"left aside, as nothing can be concluded from them: {len(doubts):,} runs; the first is row {first.row} of "
+            f"{Path(first.file).name}: {first.doubt}"
+        )
 
 
 def _judged(
