@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.arrays import Array, as_array
-from planner.cost.kernels import Basis, KernelTables, KernelTime, kernel_tables
+from planner.cost.kernels import Basis, KernelTables, KernelTime, kernel_tables, products_time
 from planner.domain import CostMode, CostSettings, GpuSpec, ModelSpec
 
 Products = tuple[tuple[Array, Array], ...]
@@ -112,19 +112,11 @@ def nothing(like: Array) -> KernelTime:
 
 
 def products_ms(kernels: Kernels, form: str, products: Products, rows: Array, loads: Array | float) -> KernelTime:
-    """Products of one layer over `rows` in all passes that load the weights."""
-    m = np.maximum(rows / loads, 1.0)
-    return times_of(added(_product(kernels, form, m, n, k) for n, k in products), loads)
-
-
-def _product(kernels: Kernels, form: str, m: Array, n: Array, k: Array) -> KernelTime:
-    """FP8 with scales by block or by matrix multiply alike: an engine whose kernel for one of them was slow on the day
-    has another one since."""
-    own = kernels.tables.gemm(form, m, n, k)
-    if form not in _SAME_PRODUCTS:
-        return own
-    other = kernels.tables.gemm(_SAME_PRODUCTS[form], m, n, k)
-    return KernelTime(ms=np.fmin(own.ms, BLOCK_SCALES * other.ms), basis=own.basis)
+    """Products of one layer over `rows` in all passes that load the weights. FP8 with scales by block or by matrix
+    multiply alike: an engine whose kernel for one of them was slow on the day has another one since."""
+    forms = ((form, 1.0), (_SAME_PRODUCTS[form], BLOCK_SCALES)) if form in _SAME_PRODUCTS else ((form, 1.0),)
+    tables = kernels.tables
+    return times_of(products_time(tables.gpu, tables.engine, forms, rows / loads, products), loads)
 
 
 def experts_ms(kernels: Kernels, tokens: Array, *shape: Array | float) -> KernelTime:

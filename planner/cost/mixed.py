@@ -43,7 +43,7 @@ from planner.cost.limits import limits, lossless
 from planner.cost.measured import Kernels
 from planner.cost.parts import StepCost
 from planner.cost.prefix_hits import shape_hits
-from planner.cost.step import Steps, common_parts, drafts_parts, fullest_rank, scheduling_part, score_part, summed
+from planner.cost.step import Steps, carried, common_parts, drafts_parts, fullest_rank, scheduling_part, score_part, summed
 from planner.domain import PHASES, CostSettings, GpuSpec, ModelSpec, Origin, ParallelConfig, Phase, StepExplanation
 from planner.errors import InfeasibleError, InputError
 
@@ -133,6 +133,8 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
     of_phases = [dev.pace.at(p.tp, p.dp, steps.spread) for dev in (prefill, decode)]
     pace = (of_phases[0] * p.chunk + of_phases[1] * decoded) / n
     every = (*parts, *images, head, *drafts, fixed)
+    if prefill.relative is not None and decode.relative is not None:
+        every = carried(every, pass_cost(prefill.relative, decode.relative, model, settings, passes).parts)
     return summed(blend, model, steps, every, single, gained=1.0, waiting=waiting, pace=pace)
 
 

@@ -32,7 +32,7 @@ from planner.cost.device import CostContext, Device, device
 from planner.cost.drafts import Draft, draft_of
 from planner.cost.efficiency import saturation
 from planner.cost.images import image_parts
-from planner.cost.kernels import KernelTime
+from planner.cost.kernels import Basis, KernelTime
 from planner.cost.layers import Intake
 from planner.cost.measured import beyond, glue_ms, measured, times_of
 from planner.cost.parts import PART_FIGURES, Part, StepCost
@@ -167,8 +167,26 @@ def _prefill(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps
     fixed = scheduling_part(dev, passes * dev.efficiency.step_prefill_ms)
     images = image_parts(dev, model, settings, prompts=new / s, length=s, tp=steps.tp, passes=passes)
     parts = (*parts, *images, head, fixed)
+    if dev.relative is not None:
+        parts = carried(parts, _prefill(dev.relative, model, settings, steps, micro).parts)
     waiting, pace = fullest_rank(dev, settings, steps.dp), as_array(dev.pace.apart)
     return summed(dev, model, steps, parts, micro, gained=1.0, waiting=waiting, pace=pace)
+
+
+def carried(parts: tuple[Part, ...], relatives: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The parts with kernels of a relative: measured there, by what formulas say of both."""
+    return tuple(
+        part if other.kernel is None else replace(part, kernel=_as_much(other.kernel, part, other))
+        for part, other in zip(parts, relatives, strict=True)
+    )
+
+
+def _as_much(kernel: KernelTime, part: Part, other: Part) -> KernelTime:
+    here, there = part.formula_ms, other.formula_ms
+    ratio = np.where(there > 0, here / np.where(there > 0, there, 1.0), 1.0)
+    ms = kernel.ms * ratio
+    basis = np.broadcast_to(np.maximum(kernel.basis, np.int8(Basis.SCALED)), np.shape(ms))
+    return KernelTime(ms=ms, basis=basis)
 
 
 def fullest_rank(dev: Device, settings: CostSettings, dp: Array) -> Array:
@@ -193,6 +211,8 @@ def _decode(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps,
     head = ffn.head_part(dev, model, tokens=new, tp=steps.tp)
     fixed = scheduling_part(dev, as_array(dev.efficiency.step_decode_ms))
     parts = (*parts, head, *drafts_parts(dev, draft, settings, steps, sequences), fixed)
+    if dev.relative is not None:
+        parts = carried(parts, _decode(dev.relative, model, settings, steps, micro).parts)
     return summed(dev, model, steps, parts, micro, gained=settings.drafting.gain)
 
 

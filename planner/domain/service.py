@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from planner.domain.keys import Bounds
+from planner.domain.keys import Bounds, Key
 from planner.domain.layout import IslandClass, Phase
 from planner.domain.slo import SloSettings
 from planner.domain.workload import LengthRange
@@ -15,7 +15,8 @@ class RangeService:
 
     Prefill: time to first token; decode: time per output token (ms). `bound_ms` is None where nothing is bounded,
     `percentile_ms` where the bounds hold for the mean; a prefill's times are None where its island is busy all the
-    time, so that its queue has no end.
+    time, so that its queue has no end. `low_ms`, `high_ms`: P10 and P90 of what the percentile will be, or the mean
+    where bounds hold for that, by measurements of such times (None: no band).
     """
 
     phase: Phase
@@ -25,6 +26,13 @@ class RangeService:
     mean_ms: float | None
     percentile_ms: float | None
     island: IslandClass
+    low_ms: Annotated[float | None, Bounds(low=0), Key("P10 of the time, by measurements", sparse=True)] = None
+    high_ms: Annotated[float | None, Bounds(low=0), Key("P90 of the time, by measurements", sparse=True)] = None
+
+    @property
+    def told_ms(self) -> float | None:
+        """The time that the levels count."""
+        return self.mean_ms if self.percentile_ms is None else self.percentile_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

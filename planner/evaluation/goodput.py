@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from planner.cost import FIRST_STEP_MS, PLACE_SHARE, Queue, largest_share, mixture, predicted_wait
+from planner.cost import FIRST_STEP_MS, PLACE_SHARE, Queue, largest_share, mixture, predicted_wait, time_band
 from planner.domain import (
     PHASES,
     Assignment,
@@ -22,6 +22,7 @@ from planner.domain import (
     Phase,
     PhasePerformance,
     Question,
+    Scenario,
     SloSettings,
 )
 from planner.domain.service import RangeService, Service, range_bounds
@@ -229,9 +230,7 @@ def _services(
 
 
 def _slowness(row: RangeService) -> float:
-    if row.mean_ms is None:
-        return math.inf
-    return row.mean_ms if row.percentile_ms is None else row.percentile_ms
+    return math.inf if row.told_ms is None else row.told_ms
 
 
 def _wait(island: _Loaded, utilisation: float, slo: SloSettings) -> tuple[float | None, float | None]:
@@ -278,5 +277,12 @@ def service_of(question: Question, assignment: Assignment, table: PerformanceTab
     return replace(
         service,
         binding=service.binding.plain if service.binding else None,
-        ranges=tuple(replace(row, island=row.island.plain) for row in service.ranges),
+        ranges=tuple(_banded(replace(row, island=row.island.plain), question.scenario) for row in service.ranges),
     )
+
+
+def _banded(row: RangeService, scenario: Scenario) -> RangeService:
+    band = time_band(scenario.inventory.item(row.island.gpu).gpu, scenario.model, row.phase, scenario.cost)
+    if row.told_ms is None or band is None:
+        return row
+    return replace(row, low_ms=row.told_ms * band.low, high_ms=row.told_ms * band.high)

@@ -1,6 +1,6 @@
 """Makes planner/files/measurement_sets/left_out.csv.xz anew: what fits that did not see something predicted of it.
 
-After a change of the fit, of what it may move or of the evidence, in CPU hours with all protocols (one after another
+After a change of the paces, of what kernels say of a pass or of the evidence, in minutes a protocol (one after another
 by their names; columns of the others stay):
 
     PYTHONPATH=tests/cost python tests/cost/make_left_out.py row configuration model gpu engine
@@ -22,11 +22,12 @@ from pathlib import Path
 
 from benchmark_evidence import all_evidence
 
-from planner.cost import UNFITTED, fit_benchmarks, predict_ms
 from planner.cost.benchmarks.engines import habits
-from planner.cost.benchmarks.fit import BENCHMARK_FREE, Evidence
-from planner.cost.benchmarks.prediction import figures
-from planner.domain import Calibration, Measurement, ModelSpec, NamedRun
+from planner.cost.benchmarks.fit import Evidence
+from planner.cost.benchmarks.pace_fit import fit_paces, paced_runs
+from planner.cost.benchmarks.prediction import asked_figures, figures
+from planner.cost.kernels import kernel_tables
+from planner.domain import Measurement, ModelSpec, NamedRun
 from planner.files.disk.opening import text_lines
 from planner.files.tables.measurements import LEFT_OUT
 
@@ -34,11 +35,6 @@ PARTS = {"row": 5, "configuration": 10}
 PROTOCOLS = ("row", "configuration", "model", "gpu", "engine")
 Place = tuple[str, int, str, str]
 """File, row, metric and kind of a figure."""
-
-
-def fit(evidence: Evidence) -> Calibration:
-    """The built-in fit, of other evidence."""
-    return fit_benchmarks(evidence, BENCHMARK_FREE, name="left out", base=UNFITTED).calibration
 
 
 def folds(evidence: Evidence, by: str) -> Iterator[tuple[Evidence, Evidence]]:
@@ -109,17 +105,29 @@ def _part(setting: object, by: str) -> str:
 
 
 def left_out(evidence: Evidence, by: str) -> Iterator[tuple[Place, float]]:
-    """What was predicted of every figure by a fit that had left it out, where there is an answer."""
+    """What was predicted of every figure by paces that had left it out, where there is an answer."""
+    told = {(of.file, of.row): [] for of in (entry.run for entry in evidence.runs)}
+    for entry, run in paced_runs([entry for entry in evidence.runs if not entry.reason and not entry.run.doubt]):
+        told[entry.run.file, entry.run.row].append(run)
     for seen, left in folds(evidence, by):
-        calibration = fit(seen)
+        paces = fit_paces([run for entry in seen.runs for run in told[entry.run.file, entry.run.row]]).paces
         places, by_run = places_of(seen), {(entry.run.file, entry.run.row): entry for entry in left.runs}
-        for figure in figures(left.runs, calibration, among=evidence.runs):
+        for figure in figures(left.runs, among=evidence.runs, paces=paces):
             run = figure.run
             if figure.predicted is not None and carried(places, by_run[run.file, run.row], by):
                 yield (Path(run.file).name, run.row, str(figure.metric), figure.kind), figure.predicted
-        for m in left.measurements:
-            ms = predict_ms(m, evidence.gpus[m.gpu], evidence.models[m.model], calibration)
-            yield ("published.csv", m.row, "step_ms", "step time"), ms
+
+
+def by_formulas(evidence: Evidence) -> set[Place]:
+    """Figures that formulas alone predict, whose factors are fitted to them: step times, and runs on types without
+    measured kernels. What fits without them predicted stays on record."""
+    steps = {("published.csv", m.row, "step_ms", "step time") for m in evidence.measurements}
+    runs = [e for e in evidence.runs if kernel_tables(e.run.gpu, KERNELS_OF.get(habits(e.run.engine).name, "")) is None]
+    figures_of = {(Path(e.run.file).name, e.run.row, str(metric), kind) for e, metric, kind in asked_figures(runs)}
+    return steps | figures_of
+
+
+KERNELS_OF = {"trt": "trtllm", "sglang": "sglang", "vllm": "vllm"}
 
 
 def main() -> None:
@@ -130,10 +138,13 @@ def main() -> None:
         table[place] = {column: row[column] for column in columns}
     evidence = all_evidence()
     for by in sys.argv[1:] or PROTOCOLS:
-        for cells in table.values():
-            cells[f"by_{by}"] = ""
+        stays = {place for place in by_formulas(evidence) if table.get(place, {}).get(f"by_{by}")}
+        for place, cells in table.items():
+            if place not in stays:
+                cells[f"by_{by}"] = ""
         for place, value in left_out(evidence, by):
-            table.setdefault(place, dict.fromkeys(columns, ""))[f"by_{by}"] = f"{value:.6g}"
+            if place not in stays:
+                table.setdefault(place, dict.fromkeys(columns, ""))[f"by_{by}"] = f"{value:.6g}"
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("file", "row", "metric", "kind", *columns))

@@ -44,7 +44,7 @@ def _words(group: tuple[str, ...]) -> str:
 
 def main() -> None:
     runs = [entry for entry in all_evidence().runs if not entry.reason and not entry.run.doubt]
-    sys.stdout.write(text(fit_paces(paced_runs(runs))))
+    sys.stdout.write(text(fit_paces([run for _, run in paced_runs(runs)])))
 
 
 if __name__ == "__main__":

@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from scipy.interpolate import RegularGridInterpolator
 
 from planner.cost.kernels import Basis, KernelTables, KernelTime, kernel_tables, tables_of
+from planner.cost.kernels.grid import grid_of
 from planner.cost.kernels.shapes import WORDS
 from planner.errors import InputError
-from planner.files.kernels import kernels_there, packed, read_kernels
+from planner.files.kernels import KernelGrid, kernels_there, packed, read_kernels
 from planner.files.kernels.importing import imported_kernels
 
-RAW = Path(__file__).parents[1] / "data" / "measured_kernels.csv"
+RAW = Path(__file__).parents[1] / "data" / "kernels" / "measured_kernels.csv"
 
 
 def shipped(gpu: str, engine: str) -> KernelTables:
@@ -133,12 +134,35 @@ def test_shapes_that_nobody_measured_take_a_neighbour_by_its_work() -> None:
     tables = shipped("H200", "sglang")
     near, asked = (tables.moe("fp8_block", 64, 7168, inter, 8, 256, 1, 8) for inter in (2048, 2200))
     assert (near.basis, asked.basis) == (Basis.MEASURED, Basis.SCALED)
-    assert asked.ms == pytest.approx(near.ms * 2200 / 2048, rel=1e-4)
-    heads = [tables.context_attention(1, 4096, count, 8, 128) for count in (64, 72)]
-    assert heads[1].ms == pytest.approx(heads[0].ms * 72 / 64, rel=1e-4)
+    launch = tables.grids["moe"].launch_ms
+    assert launch < 0.05
+    assert asked.ms - launch == pytest.approx((near.ms - launch) * 2200 / 2048, rel=1e-4)
+    heads = [tables.context_attention(1, 16_384, count, 8, 128) for count in (64, 72)]
+    assert heads[1].ms == pytest.approx(heads[0].ms * 72 / 64, rel=0.001)
     window = tables.generation_attention(64, np.array([1000, 3000, 90_000]), 8, 1, 64, window=2500)
     assert window.ms == pytest.approx(tables.generation_attention(64, [1000, 2500, 2500], 8, 1, 64).ms, rel=1e-6)
     assert (window.basis == Basis.SCALED).all()
+
+
+@pytest.mark.parametrize(("gpu", "engine"), [("H200", "vllm"), ("DGX-B200", "trtllm"), ("H100", "sglang")])
+def test_a_shape_left_out_is_met_by_its_neighbours(gpu: str, engine: str) -> None:
+    """Every twentieth shape of experts taken out of the tables, and asked for."""
+    stored = read_kernels(kernels_there()[(gpu, engine)])
+    experts = stored.grids["moe"]
+    rows = np.arange(len(experts.shapes))
+    kept = rows[rows % 20 != 0]
+    fewer = replace(experts, shapes=experts.shapes[kept], ln_ms=experts.ln_ms[kept])
+    tables = tables_of(replace(stored, grids={"moe": fewer}))
+    tokens = experts.axes["tokens"]
+    errors = []
+    for row in rows[::20]:
+        shape = dict(zip(experts.columns, experts.shapes[row].tolist(), strict=True))
+        words = {column: experts.words[column][shape[column]] for column in experts.words}
+        time = tables.moe(tokens=tokens, **{**shape, **words})
+        assert (time.basis[~np.isnan(experts.ln_ms[row])] == Basis.SCALED).all()
+        errors.append(np.abs(np.log(time.ms) - experts.ln_ms[row]))
+    assert len(errors) > 100
+    assert np.exp(np.nanmedian(errors)) - 1 < 0.18
 
 
 def test_a_chunk_takes_its_share_of_the_prompt() -> None:
@@ -266,6 +290,42 @@ def test_a_folder_of_tables_is_imported(tmp_path: Path) -> None:
         expected = row.latency * (1 if row.gemm_dtype == "fp8" else 3)
         assert tables.gemm(row.gemm_dtype, row.m, row.n, row.k).ms == pytest.approx(expected, rel=6e-4)
     assert float(tables.gemm("fp8", 8, 64, 64).ms) == pytest.approx(0.01 + 1e-4 * 16, rel=0.01)  # of its neighbours
+
+
+def test_tables_of_many_forms_become_one(tmp_path: Path) -> None:
+    """Messages are counted in bytes of two-byte elements, contexts from one token on, FP8 caches by one name."""
+    messages = [{"num_gpus": 8, "message_size": 2**k, "backend": "vllm_graph", "latency": 0.01 + k} for k in range(8)]
+    source_of(tmp_path / "a", pd.DataFrame(messages), table="custom_allreduce")
+    (kernels,) = imported_kernels(tmp_path / "a")
+    assert tables_of(kernels).all_reduce(2**5, 8).ms == pytest.approx(4.01, rel=0.001)
+    steps = [
+        {"num_heads": 8, "batch_size": batch, "isl": 1, "step": step, "latency": batch * step / 100}
+        for batch in (1, 2, 4)
+        for step in (3, 7, 8, 15)
+    ]
+    words = {"model": "ours", "gemm_type": "fp8_block", "kv_cache_dtype": "fp8_e4m3", "kernel_source": "any"}
+    source_of(tmp_path / "b", pd.DataFrame(steps).assign(**words), table="dsv4_hca_generation_module")
+    (kernels,) = imported_kernels(tmp_path / "b")
+    time = tables_of(kernels).generation_module("hca", 2, [4, 8, 16], 8, "fp8_block", "fp8")
+    assert time.ms == pytest.approx([0.06, 0.14, 0.3], rel=0.001)
+    assert (time.basis == Basis.MEASURED).all()
+
+
+def test_holes_are_filled_without_falling_and_not_from_afar() -> None:
+    stored = KernelGrid(
+        columns=("kind",),
+        words={"kind": ("gdn",)},
+        shapes=np.array([[0]]),
+        axes={"batch": np.array([1.0, 2, 4096]), "length": np.array([1.0, 2])},
+        ln_ms=np.array([[[np.nan, 0], [1, 2], [np.nan, np.nan]]], dtype=np.float32),
+        versions=("1",),
+        monotone=("batch", "length"),
+    )
+    grid = grid_of(stored, {})
+    times = grid.at(0, (np.array([[1], [2], [4096]]), np.array([1, 2])))
+    assert times.ms[:2] == pytest.approx(np.exp([[0, 0], [1, 2]]))
+    assert times.basis.tolist() == [[Basis.SCALED, Basis.MEASURED], [Basis.MEASURED] * 2, [Basis.FORMULA] * 2]
+    assert np.isnan(times.ms[2]).all()
 
 
 def test_a_wheel_is_imported_as_its_folder_is(tmp_path: Path) -> None:

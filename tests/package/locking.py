@@ -49,8 +49,8 @@ OF_TESTS = ("dev", "peer")
 
 
 def user_closure() -> set[str]:
-    """Names of all that the planner with every extra but those of tests brings in, whichever Python of ours on Linux, as the
-    packages installed here say."""
+    """Names of all that the planner with every extra but those of tests brings in, whichever Python of ours on Linux,
+    as the packages installed here say."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     texts = [*project["dependencies"], *(text for extra in extras if extra not in OF_TESTS for text in extras[extra])]

@@ -1,11 +1,12 @@
 """Whole plans under service levels: batches, goodput, mixtures, and verdicts on what cannot be had."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pipeline_scenarios import shipped, small
 
-from planner.cost import decode_time
+from planner.cost import decode_time, time_band
 from planner.domain import (
     PHASES,
     Assignment,
@@ -23,7 +24,10 @@ from planner.domain import (
 from planner.errors import InfeasibleError, InputError
 from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.goodput import at_goodput, capacity_rps, goodput_of
+from planner.files.plan.plan_document import encode_plan
+from planner.files.plan.plan_reader import decode_plan
 from planner.pipeline import check, plan
+from planner.report import summary
 from planner.workload import divide
 
 FLEET = small({"H200": 32, "H20": 64})
@@ -60,6 +64,19 @@ def test_a_plan_keeps_to_its_levels() -> None:
                 model=FLEET.model,
             )
             assert float(time.total_ms) <= 50 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("slo", [P99, replace(P99, percentile=None)])
+def test_times_of_ranges_have_the_ends_of_their_measurements(slo: SloSettings) -> None:
+    """Of the time that the levels count; the page tells them of the worst range."""
+    found = plan(under(slo))
+    for row in found.service.ranges:
+        spec = FLEET.inventory.item(row.island.gpu).gpu
+        band = time_band(spec, FLEET.model, row.phase, found.scenario.cost)
+        counted_ms = row.mean_ms if slo.percentile is None else row.percentile_ms
+        assert (row.low_ms, row.high_ms) == pytest.approx((counted_ms * band.low, counted_ms * band.high))
+    assert decode_plan(encode_plan(found), Path("plan.json")).service == found.service
+    assert "| Worst percentile (ms) | In range | P10–P90 |" in summary(found)
 
 
 @pytest.mark.parametrize("percentile", [None, 90.0, 99.0])

@@ -227,7 +227,9 @@ HELD: dict[str, dict[str, str]] = {
         "| fleet | reference, code": T + "test_the_exact_table_is_reached",
         "| layout | conversation, compact": T + "test_the_placed_table_is_reached",
         "| `search` | conversation, seed 1": T + "test_the_table_of_cuts_is_reached",
-        "| figure | figures | mean error": T + "test_the_accuracy_table_is_the_commands",
+        "1,907 further serving runs": "tests/files/benchmarks/test_silicon_points.py::test_what_is_in_doubt",
+        "1,268 rows more": "tests/files/benchmarks/test_silicon_points.py::test_what_is_in_doubt",
+        "| figures | mean error": T + "test_the_accuracy_table_is_the_commands",
         "Random search with the same 240": T + "test_chance_falls_short_of_the_search_as_printed",
         "Over the best uniform fleet of the price": T + "test_the_readme_repeats_the_guides_figures",
         "in default mode 256 H800 serve more": T + "test_the_readme_repeats_the_guides_figures",
@@ -327,6 +329,8 @@ STATED: dict[str, dict[str, str]] = {
         "about 1.4 times": SOURCE,
         "15 rounds of 16, seed 0": ASKED,
         "one rough landscape": MEANING,
+        '"In bands" should be 80 %': MEANING,
+        "aiconfigurator-core 0.12.0": SOURCE,
         "at 4, 2 and 1 USD": ASKED,
         "over an offer of 128 H200": ASKED,
         "The paper compares with 128": SOURCE,
@@ -393,5 +397,7 @@ ONCE: dict[str, dict[str, str]] = {
         "at 0.999 already": "its own cells",
     },
     "09_serving": {"reloads far more often than 0.5 s": "its own cells"},
-    "results": {"differ by 15 % on equal work": "the fit's own residuals by engine"},
+    "results": {
+        "differ by 15 % on equal work": "the fit's own residuals by engine",
+    },
 }

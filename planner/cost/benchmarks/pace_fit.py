@@ -61,7 +61,7 @@ TOLD_BY = {
 OLD_ENGINES, OLD_TRUST = 2025, 2.5  # figures of engines before this year count little
 
 
-def paced_runs(runs: Sequence[NamedRun]) -> list[PacedRun]:
+def paced_runs(runs: Sequence[NamedRun]) -> list[tuple[NamedRun, PacedRun]]:
     """What the figures of runs say beside those predicted at pace 1."""
     answers = Predictions(runs, paces={}, held=True).of(None)
     told = []
@@ -70,14 +70,13 @@ def paced_runs(runs: Sequence[NamedRun]) -> list[PacedRun]:
         if kind in TOLD_BY and predicted is not None and entry.gpu is not None and entry.model is not None:
             run, measured = entry.run, dict(entry.run.measured)[metric]
             old = run.year is not None and run.year < OLD_ENGINES
-            told.append(
-                PacedRun(
-                    group=group_of(entry.gpu, _as_run(entry), habits(run.engine).name),
-                    degrees=(run.decode.tp, run.decode.dp, run.decode.ep),
-                    log=float(np.log(predicted / measured if metric.is_time else measured / predicted)),
-                    trust=TOLD_BY[kind] * (OLD_TRUST if old else 1.0),
-                )
+            paced = PacedRun(
+                group=group_of(entry.gpu, _as_run(entry), habits(run.engine).name),
+                degrees=(run.decode.tp, run.decode.dp, run.decode.ep),
+                log=float(np.log(predicted / measured if metric.is_time else measured / predicted)),
+                trust=TOLD_BY[kind] * (OLD_TRUST if old else 1.0),
             )
+            told.append((entry, paced))
     return told
 
 

@@ -44,7 +44,7 @@ def no_answer(*sizes: Sizes) -> KernelTime:
 class Grid:
     """`columns`: name -> what each shape has, words as places in `words`. `ln_ms`: (shapes, *axes), without holes;
     `basis`: likewise, of each point: measured, scaled (a hole that was filled), or formula (too far from any).
-    `growth`: of ln(ms) by ln(size) beyond each axis, a number a shape."""
+    `growth`: of ln(ms) by ln(size) beyond each axis, a number a shape. `launch_ms`: what the least call takes."""
 
     columns: Mapping[str, npt.NDArray[np.int64]]
     words: Mapping[str, tuple[str, ...]]
@@ -53,6 +53,7 @@ class Grid:
     ln_ms: npt.NDArray[np.float32]
     basis: npt.NDArray[np.int8]
     has_holes: bool
+    launch_ms: float
     growth: tuple[npt.NDArray[np.float32], ...]
 
     def code(self, column: str, value: str | int) -> int:
@@ -74,13 +75,13 @@ class Grid:
         return int(np.argmin(np.where(fits, distance, np.inf))) if fits.any() else None
 
     def at(
-        self, row: int | Places, sizes: Sequence[Sizes], *, ln_scale: Sizes = 0.0, scaled: npt.ArrayLike = False
+        self, row: int | Places, sizes: Sequence[Sizes], *, work: Floats | float = 1.0, scaled: npt.ArrayLike = False
     ) -> KernelTime:
-        """The times of shapes at sizes, all broadcast; `ln_scale` added to ln(ms), `scaled` where a shape stands in
-        for another."""
+        """The times of shapes at sizes, all broadcast. `scaled`: where a shape stands in for another that has `work`
+        times its own; all but the launch goes with it."""
         places = [_place(axis, np.asarray(size, dtype=np.float64)) for axis, size in zip(self.axes, sizes, strict=True)]
         rows = np.asarray(row)
-        ln_ms = _mixed(self.ln_ms, rows, places) + np.asarray(ln_scale, dtype=np.float32)
+        ln_ms = _mixed(self.ln_ms, rows, places)
         basis: npt.NDArray[np.int8] = _worst(self.basis, rows, places) if self.has_holes else np.zeros((), np.int8)
         for place, growth in zip(places, self.growth, strict=True):
             if place.beyond is not None:
@@ -91,6 +92,8 @@ class Grid:
         if np.any(scaled):
             basis = np.maximum(basis, np.where(scaled, np.int8(Basis.SCALED), np.int8(0)))
         ms = np.asarray(np.exp(ln_ms), dtype=np.float64)
+        if np.any(work != 1.0):
+            ms = self.launch_ms + (ms - self.launch_ms) * work
         if self.has_holes and (basis == Basis.FORMULA).any():
             ms = np.where(basis == Basis.FORMULA, np.nan, ms)
         if ms.shape != basis.shape:
@@ -209,9 +212,12 @@ def grid_of(stored: KernelGrid, growth: Mapping[str, float], flat_if: str = "", 
         flat = _FLAT if sparse and number == len(powers) else -np.inf
         ln_ms, far = _filled(ln_ms, axes[number - 1], power, number, flat)
         basis = np.where(far, np.int8(Basis.FORMULA), basis)
-    for number, axis in enumerate(stored.axes, start=1):
-        if axis in stored.monotone:  # holes are filled from other sides, too
-            ln_ms = np.maximum.accumulate(ln_ms, axis=number)
+    monotone = [number for number, axis in enumerate(stored.axes, start=1) if axis in stored.monotone]
+    for number in monotone:  # what fills a hole takes no longer than what was measured of a larger size
+        bound = np.flip(np.minimum.accumulate(np.flip(ln_ms, number), axis=number), number)
+        ln_ms = np.where(measured, ln_ms, bound)
+    for number in monotone:
+        ln_ms = np.maximum.accumulate(ln_ms, axis=number)
     return Grid(
         columns=columns,
         words=stored.words,
@@ -220,12 +226,16 @@ def grid_of(stored: KernelGrid, growth: Mapping[str, float], flat_if: str = "", 
         ln_ms=np.ascontiguousarray(ln_ms),
         basis=basis,
         has_holes=bool(basis.any()),
+        launch_ms=_LAUNCH * math.exp(np.nanmin(stored.ln_ms)),
         growth=powers,
     )
 
 
 _FLAT = 0.25
 """Growth by size, as a power, below which time does not go with the work."""
+_LAUNCH = 0.9
+"""Of the fastest call of all: even that does something. Shapes left out are met best by it."""
+
 _FAR = np.log(256)
 """Of sizes: a hole further than this from what was measured has no answer."""
 

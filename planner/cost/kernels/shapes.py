@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from planner.cost.kernels.grid import Floats, Sizes
+from planner.cost.kernels.grid import Floats
 from planner.errors import InputError
 
 WORDS: Mapping[str, tuple[str, ...]] = {
@@ -28,7 +28,7 @@ ELSEWHERE = 4.0
 """As far as another word in a column counts: as a factor of e^4 in a size."""
 
 EXPERT_COLUMNS = ("hidden", "inter", "topk", "experts", "moe_tp", "moe_ep")
-EXPERT_NEARNESS = {"hidden": 1.0, "inter": 1.0, "experts": 0.5, "load": 0.5, "moe_ep": 0.25, "weights": 2.0}
+EXPERT_NEARNESS = {"hidden": 1.0, "inter": 1.0, "experts": 0.5, "load": 0.5, "moe_ep": 1.0}
 
 
 _CHOOSE = "Choose one of them."
@@ -52,17 +52,10 @@ def expert_shape(columns: Mapping[str, npt.ArrayLike]) -> dict[str, Floats]:
     return {**local, "load": topk / experts, "weights": hidden * local["inter"] * local["experts"]}
 
 
-def pairs(tokens: Floats | np.float64, window: Sizes) -> Floats:
+def pairs(tokens: Floats | np.float64, window: int) -> Floats:
     """Pairs of tokens, an earlier and a later one, within a window (0: none)."""
-    reach = np.where(np.asarray(window) > 0, np.minimum(tokens, window), tokens)
+    reach = np.minimum(tokens, window) if window else tokens
     return np.asarray(reach * reach / 2 + (tokens - reach) * reach, dtype=np.float64)
-
-
-def prompt_of(count: Floats, window: Floats) -> Floats:
-    """Tokens of the prompt that has as many pairs within a window: what `pairs` undoes."""
-    reach = np.where(window > 0, window, np.inf)
-    inside = count <= reach * reach / 2
-    return np.where(inside, np.sqrt(2 * count), count / reach + np.where(inside, 0, reach / 2))
 
 
 def far(measured: npt.ArrayLike, wished: npt.ArrayLike) -> Floats:

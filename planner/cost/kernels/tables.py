@@ -25,7 +25,6 @@ from planner.cost.kernels.shapes import (
     expert_shape,
     far,
     pairs,
-    prompt_of,
 )
 from planner.files.kernels import KernelFile, kernels_there, read_kernels
 
@@ -75,16 +74,16 @@ class KernelTables:
         shape = self._attention("context_attention", "heads", kv_dtype, window, heads, kv_heads, head_dim)
         if shape is None:
             return no_answer(batch, isl, heads, kv_heads, head_dim, past)
-        grid, row, ln_scale, stands_in, its_window = shape
+        grid, row, ratio, stands_in, its_window = shape
         start, tokens = np.asarray(past, dtype=np.float64), np.asarray(isl, dtype=np.float64)
-        if np.any(its_window != window):
-            isl = prompt_of(pairs(tokens, window), its_window)
-        alone = grid.at(row, (batch, isl), ln_scale=ln_scale, scaled=stands_in | (start > 0))
+        if its_window != window:
+            isl = np.sqrt(2 * pairs(tokens, window))
+        alone = grid.at(row, (batch, isl), work=ratio, scaled=stands_in | (start > 0))
         if not np.any(start):
             return alone
         longest = float(np.exp(grid.axes[1][-1]))
         more = pairs(start + tokens, window) - pairs(start, window) - pairs(tokens, window)
-        cost = grid.at(row, (batch, longest), ln_scale=ln_scale).ms / pairs(np.float64(longest), its_window)
+        cost = grid.at(row, (batch, longest), work=ratio).ms / pairs(np.float64(longest), its_window)
         return KernelTime(ms=alone.ms + more * cost, basis=alone.basis)
 
     def generation_attention(
@@ -101,16 +100,16 @@ class KernelTables:
         shape = self._attention("generation_attention", "kv_heads", kv_dtype, window, heads, kv_heads, head_dim)
         if shape is None:
             return no_answer(batch, context, heads, kv_heads, head_dim)
-        grid, row, ln_scale, stands_in, its_window = shape
-        if window and not np.any(its_window):  # as many tokens without a window
+        grid, row, ratio, stands_in, its_window = shape
+        if window != its_window:  # as many tokens without a window
             context = np.minimum(context, window)
-        return grid.at(row, (batch, context), ln_scale=ln_scale, scaled=stands_in)
+        return grid.at(row, (batch, context), work=ratio, scaled=stands_in)
 
     def _attention(
         self, name: str, work: str, kv_dtype: str, window: int, heads: Sizes, kv_heads: Sizes, head_dim: Sizes
-    ) -> tuple[Grid, npt.NDArray[np.intp], Floats, npt.NDArray[np.bool_], Floats] | None:
-        """The grid, and of each shape: its row, ln of the work against the row's, whether it stands in for another, its
-        window. `work`: of the query heads, or of the bytes of the KV cache."""
+    ) -> tuple[Grid, npt.NDArray[np.intp], Floats, npt.NDArray[np.bool_], int] | None:
+        """The grid, and of each shape: its row, the work against the row's, whether it stands in for another; the
+        window of them all. `work`: of the query heads, or of the bytes of the KV cache."""
         words = checked_words(kv_dtype=kv_dtype)
         grid = self.grids.get(name)
         if grid is None:
@@ -122,17 +121,17 @@ class KernelTables:
             wished = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
             row = grid.exact({**wished, **words, "window": window})
             if row is not None:
-                return row, 0.0, False, window
+                return row, 1.0, False
             differ = ELSEWHERE * (columns["kv_dtype"] != grid.code("kv_dtype", kv_dtype))
             distance = differ + far(columns["heads"], heads) + 2 * far(columns["kv_heads"], kv_heads)
             row = grid.nearest({"window": windows[0]}, distance + 2 * far(columns["head_dim"], head_dim))
             if row is None:
                 return None
             nearest = columns[work][row] * columns["head_dim"][row]
-            return row, float(np.log(wished[work] * head_dim / nearest)), True, windows[0]
+            return row, wished[work] * head_dim / nearest, True
 
         shapes = found_once(find, heads, kv_heads, head_dim) if windows else None
-        return None if shapes is None else (grid, shapes[0].astype(np.intp), shapes[1], shapes[2] > 0, shapes[3])
+        return None if shapes is None else (grid, shapes[0].astype(np.intp), shapes[1], shapes[2] > 0, windows[0])
 
     def context_mla(self, batch: Sizes, isl: Sizes, heads: Sizes, kv_dtype: str = "bfloat16") -> KernelTime:
         """The attention kernel alone of a layer with a latent KV cache, over prompts of `isl` tokens."""
@@ -206,7 +205,7 @@ class KernelTables:
             row = grid.nearest(must or {}, differ + far(codes, value))
             if row is None:
                 return None
-            return row, float(np.log(value / codes[row])), bool(codes[row] != value or differ[row])
+            return row, value / codes[row], bool(codes[row] != value or differ[row])
 
         return _at(grid, sizes, found_once(find, value), value)
 
@@ -236,13 +235,13 @@ class KernelTables:
             shape = dict(zip(EXPERT_COLUMNS, values, strict=True))
             row = grid.exact({**shape, **words})
             if row is not None:
-                return row, 0.0, False, 1.0
+                return row, 1.0, False, 1.0
             nearest = expert_shape({name: grid.columns[name][rows] for name in EXPERT_COLUMNS})
             ours = expert_shape(shape)
             differ = ELSEWHERE * (grid.columns["distribution"][rows] != grid.code("distribution", distribution))
             place = int(np.argmin(differ + distance_of(nearest, ours, EXPERT_NEARNESS)))
-            ln_weights = float(np.log(ours["weights"] / nearest["weights"][place]))
-            return int(rows[place]), ln_weights, True, float(ours["load"] / nearest["load"][place])
+            load, weights = (float(ours[name] / nearest[name][place]) for name in ("load", "weights"))
+            return int(rows[place]), weights, True, load
 
         shapes = found_once(find, *wished)
         return _at(grid, (tokens,), shapes, *wished)
@@ -264,8 +263,7 @@ class KernelTables:
             if row is None:
                 return None
             nearest = {name: int(grid.columns[name][row]) for name in wished}
-            scale = heads * head_dim / (nearest["heads"] * nearest["head_dim"])
-            return row, float(np.log(scale)), nearest != wished
+            return row, heads * head_dim / (nearest["heads"] * nearest["head_dim"]), nearest != wished
 
         return _at(grid, (batch, length), found_once(find, heads, key_heads, head_dim), heads, key_heads, head_dim)
 
@@ -286,7 +284,7 @@ class KernelTables:
 
         def find(gpus: int) -> _Shape:
             row = grid.nearest(words, np.where(counts >= gpus, counts, np.inf))
-            return None if row is None or counts[row] < gpus else (row, 0.0, bool(counts[row] != gpus))
+            return None if row is None or counts[row] < gpus else (row, 1.0, bool(counts[row] != gpus))
 
         time = _at(grid, (message,), found_once(find, gpus), gpus)
         return KernelTime(ms=np.where(np.asarray(gpus) > 1, time.ms, 0.0), basis=time.basis)
@@ -317,19 +315,19 @@ class KernelTables:
                 return None
             nearest = {name: int(grid.columns[name][row]) for name in wished}
             bytes_nearest = nearest["hidden"] * nearest["topk"]  # of a token
-            return row, 0.0, nearest != wished, wished["hidden"] * wished["topk"] / bytes_nearest
+            return row, 1.0, nearest != wished, wished["hidden"] * wished["topk"] / bytes_nearest
 
         return _at(grid, (tokens,), found_once(find, hidden, topk, experts, ep), hidden, topk, experts, ep)
 
 
 def _at(grid: Grid, sizes: tuple[Sizes, ...], shapes: tuple[Floats, ...] | None, *wished: Sizes) -> KernelTime:
-    """The times of what was found: rows, ln of the work against theirs, whether they stand in for others, and by how
+    """The times of what was found: rows, the work against theirs, whether they stand in for others, and by how
     much the first size is more than theirs."""
     if shapes is None:
         return no_answer(*sizes, *wished)
-    row, ln_scale, stands_in, *more = shapes
+    row, ratio, stands_in, *more = shapes
     first = np.multiply(sizes[0], more[0]) if more else sizes[0]
-    return grid.at(row.astype(np.intp), (first, *sizes[1:]), ln_scale=ln_scale, scaled=stands_in > 0)
+    return grid.at(row.astype(np.intp), (first, *sizes[1:]), work=ratio, scaled=stands_in > 0)
 
 
 def tables_of(kernels: KernelFile) -> KernelTables:

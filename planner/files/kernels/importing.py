@@ -5,6 +5,7 @@ that fall where a size grows are measurement noise, as plans need times that nev
 neighbour, the rest the nearest series that never falls. A table that is noise for the most part is left out.
 """
 
+import math
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -40,6 +41,7 @@ INSTALL_PARQUET = 'pip install "llm-fleet-planner[parquet]"'
 
 _PLACE = re.compile(r"(?:^|/)(\w+)/(\w+)/(\w+)/([\w.]+)/(\w+)_perf\.parquet$")  # GPU/family/engine/version/table
 _NOISE = 0.25  # of ln(ms)
+_OUTLIER = math.log(2)  # likewise
 _DATE = "2026-11"  # when the package was last published; its tables bear no dates
 _LEAST_MS = 1e-4  # some are differences of two measurements, and then 0
 _SHARED = "nccl"  # a library's folder beside the engines', used by all of them
@@ -250,9 +252,11 @@ def _from_to(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _without_outliers(table: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Peaks cut to their higher neighbour, then dips filled to their lower one: what never falls stays as it is."""
-    for higher, bound in ((np.maximum, np.minimum), (np.minimum, np.maximum)):
-        cut = bound(table[..., 1:-1], higher(table[..., :-2], table[..., 2:]))
-        inner = np.where(np.isnan(cut), table[..., 1:-1], cut)
-        table = np.concatenate([table[..., :1], inner, table[..., -1:]], axis=-1)
+    """Peaks of twice both neighbours and more cut to the higher one, then such dips filled to the lower one. Lesser
+    ones are real: a GEMM of one row more than a tile takes up to twice as long."""
+    for sign in (1, -1):
+        signed = sign * table
+        neighbour = np.maximum(signed[..., :-2], signed[..., 2:])
+        inner = np.where(signed[..., 1:-1] > neighbour + _OUTLIER, neighbour, signed[..., 1:-1])
+        table = sign * np.concatenate([signed[..., :1], inner, signed[..., -1:]], axis=-1)
     return table

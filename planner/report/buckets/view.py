@@ -14,6 +14,7 @@ from planner.domain import (
     SloSettings,
     halves_of,
 )
+from planner.domain.service import RangeService
 from planner.report.kit.plots import Kind, Plot, series_of
 from planner.report.kit.quantities import NONE, counted, percent, significant
 
@@ -152,7 +153,7 @@ def time_span(values: Iterable[float | None]) -> str:
     return f"{first if unit == other else low}–{high}"
 
 
-def range_span(rows: Iterable[BucketLatency]) -> str:
+def range_span(rows: Iterable[BucketLatency | RangeService]) -> str:
     """P10 and P90 of what the late times will be, from the least to the largest; empty where a row has no band."""
     ends = [(row.low_ms, row.high_ms) for row in rows]
     known = [(low, high) for low, high in ends if low is not None and high is not None]

@@ -162,7 +162,9 @@ def _of_ranges(plan: Plan) -> Iterator[Block]:
         )
     by_phase = {phase: rows for phase in PHASES if (rows := [row for row in service.ranges if row.phase is phase])}
     yield from paragraphs(lead)
-    yield table_of(_WORST, [max(rows, key=_share) for rows in by_phase.values()]).block()
+    worst = [max(rows, key=_share) for rows in by_phase.values()]
+    ends: Column[RangeService] = Column("P10–P90", lambda row: range_span([row]) or None, str)
+    yield table_of((*_WORST, *([ends] if range_span(worst) else [])), worst).block()
     yield from paragraphs(_TIMES)
     for phase, rows in by_phase.items():
         yield _range_chart(phase, rows)
@@ -202,7 +204,7 @@ def _range_chart(phase: Phase, members: list[RangeService]) -> Chart:
 
 def _share(row: RangeService) -> float:
     """How much of its bound a range takes up; without a bound, its time."""
-    value = row.percentile_ms if row.percentile_ms is not None else row.mean_ms
+    value = row.told_ms
     if value is None:
         return 0.0
     return value / row.bound_ms if row.bound_ms else value * 1e-9
