@@ -5,6 +5,7 @@ The roofline is the rate at the step's limit (`limits`).
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +18,10 @@ from planner.cost.device import CostContext, require_figures
 from planner.cost.drafts import draft_of
 from planner.cost.efficiency import FACTOR_NAMES, merged, origin_of, vendor_family
 from planner.cost.grid import Degrees
+from planner.cost.kernels import Basis
 from planner.cost.limits import limit_ms, step_limit
 from planner.cost.parallelism import configurations, require_configuration, require_drafts
-from planner.cost.parts import BOUNDS, StepCost
+from planner.cost.parts import BOUNDS, Part, StepCost
 from planner.cost.prefix_hits import shape_hits
 from planner.cost.rates import LARGEST_BATCH, decode_rates, prefill_rates
 from planner.cost.reference import reference_configurations, reference_rates
@@ -193,6 +195,7 @@ def explained_pass(
         step_ms=sum(part.ms for part in parts) - float(cost.hidden_ms),
         hidden_ms=float(cost.hidden_ms),
         waiting=float(cost.waiting),
+        pace=float(cost.pace),
         total_ms=total,
         tokens_per_s_per_gpu=per_gpu / total,
         roofline_tokens_per_s_per_gpu=per_gpu / float(limits.total_ms),
@@ -228,6 +231,7 @@ def _parts(cost: StepCost, limits: StepCost) -> tuple[PartOfStep, ...]:
         PartOfStep(
             name=part.name,
             ms=float(part.ms),
+            formula_ms=float(part.formula_ms),
             limit_ms=float(limit_ms(limit)),
             compute_ms=float(part.compute_ms),
             memory_ms=float(part.memory_ms),
@@ -236,10 +240,18 @@ def _parts(cost: StepCost, limits: StepCost) -> tuple[PartOfStep, ...]:
             bound=part.bound,
             flops=float(part.flops),
             bytes=float(part.bytes),
+            **_measured(part),
         )
         for part, limit in zip(cost.parts, limits.parts, strict=True)
         if float(part.ms) > 0
     )
+
+
+def _measured(part: Part) -> dict[str, Any]:
+    """What measured kernels say of it; nothing where they have no answer."""
+    if part.kernel is None or not np.isfinite(part.kernel.ms):
+        return {}
+    return {"measured_ms": float(part.kernel.ms), "basis": Basis(int(part.kernel.basis)).name.lower()}
 
 
 def _bound(parts: Sequence[PartOfStep]) -> str:

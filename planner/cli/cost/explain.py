@@ -1,5 +1,6 @@
 """`planner cost explain`, `planner cost configurations`: what a step costs, and which configurations compete."""
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from planner.domain import CostSettings, PartOfStep, StepExplanation
+
+
+class KernelEngine(StrEnum):
+    """Engines with measured kernels."""
+
+    VLLM = "vllm"
+    SGLANG = "sglang"
 
 
 def command(
@@ -36,6 +44,9 @@ def command(
         bool, typer.Option(help="Computation hides communication, but in a mixed pass.")
     ] = True,
     kv_cache_rate: Annotated[float, typer.Option(help="Share of a prompt in the prefix cache.")] = 0.0,
+    engine: Annotated[
+        KernelEngine | None, typer.Option(help="Whose measured kernels count. [default: formulas alone]")
+    ] = None,
     calibration: cost_options.Calibration = None,
     figure: cost_options.FigureFile = None,
     force: cost_options.Force = False,
@@ -50,6 +61,7 @@ def command(
         cost_options.settings(calibration),
         two_micro_batches=two_micro_batches,
         kv_cache_rate=cost_options.share(kv_cache_rate, "--kv-cache-rate"),
+        engine=engine or "",
     )
     if phase is Phase.DECODE and kv_cache_rate:
         raise InputError("--kv-cache-rate: belongs to prefill, got decode.", hint="Leave it out.")
@@ -93,9 +105,14 @@ def _show(e: "StepExplanation") -> None:
     parts, all_ms = sorted(e.parts, key=lambda part: -part.ms), e.step_ms + e.hidden_ms
     if e.hidden_ms:
         parts.append(_hidden(e))
+    beside: dict[str, Callable[[PartOfStep], float | str]] = {
+        "by": lambda p: p.basis,
+        "formula": lambda p: p.formula_ms,
+    }
     columns: dict[str, Callable[[PartOfStep], float | str]] = {
         "part": lambda p: p.name,
         "time": lambda p: p.ms,
+        **(beside if any(part.measured_ms is not None for part in parts) else {}),
         "limit": lambda p: p.limit_ms,
         "share": lambda p: f"{p.ms / all_ms:.0%}",
         "compute": lambda p: p.compute_ms,
@@ -121,6 +138,8 @@ def _show(e: "StepExplanation") -> None:
     if e.waiting > 1:
         waited_ms = e.waiting * e.step_ms
         screen.show_prose(f"attention ranks wait for the fullest: {e.step_ms:,.2f} ms become {waited_ms:,.2f} ms")
+    if e.pace != 1:
+        lines = (f"runs of this kind are {e.pace:.2f} times as fast as their parts add up to", *lines)
     for line in lines:
         screen.show_prose(line)
     if e.phase is Phase.PREFILL:
@@ -131,8 +150,10 @@ def _hidden(e: "StepExplanation") -> "PartOfStep":
     """What computation hides of the communication, as a part that takes less than nothing."""
     from planner.domain import PartOfStep
 
-    none = dict.fromkeys(("limit_ms", "compute_ms", "memory_ms", "network_ms", "latency_ms", "flops", "bytes"), 0.0)
-    return PartOfStep(name="hidden behind computation", ms=-e.hidden_ms, bound="", **none)
+    none = dict.fromkeys(
+        ("formula_ms", "limit_ms", "compute_ms", "memory_ms", "network_ms", "latency_ms", "flops", "bytes"), 0.0
+    )
+    return PartOfStep(name="hidden behind computation", ms=-e.hidden_ms, bound="", basis="", **none)
 
 
 _TIMES = {
