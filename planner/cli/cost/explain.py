@@ -139,7 +139,7 @@ def _show(e: "StepExplanation") -> None:
         waited_ms = e.waiting * e.step_ms
         screen.show_prose(f"attention ranks wait for the fullest: {e.step_ms:,.2f} ms become {waited_ms:,.2f} ms")
     if e.pace != 1:
-        lines = (f"runs of this kind are {e.pace:.2f} times as fast as their parts add up to", *lines)
+        screen.show_prose(f"runs of this kind are {e.pace:.2f} times as fast as their parts add up to")
     for line in lines:
         screen.show_prose(line)
     if e.phase is Phase.PREFILL:
