@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: plan test test-fast cpu-seconds lint bench study pictures package notebooks engine-parsers manifest-tools clean
+.PHONY: plan test test-fast cpu-seconds lint bench study accuracy pictures package notebooks engine-parsers manifest-tools clean
 
 plan: $(VENV)/installed
 	$(BIN)/planner plan $(SCENARIO) --out $(OUT) $(FLAGS)
@@ -37,6 +37,10 @@ bench: $(VENV)/installed
 
 study: $(VENV)/installed
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m study --timeout 0
+
+# what the fit reaches, on record: tables of the guide, and errors by slice that tests hold later ones against
+accuracy: $(VENV)/installed
+	PYTHONPATH=tests/cost $(BIN)/python tests/cost/make_accuracy_record.py
 
 # the picture of a report page that the README shows, painted by Chromium
 pictures: $(VENV)/installed

@@ -17,15 +17,17 @@ So vLLM 0.33 counts (`_align_hybrid_block_size`, `_get_kv_cache_groups_uniform_p
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import lcm
 
 import numpy as np
 
 from planner.cost.arrays import Array, as_array, ceil_divide
+from planner.cost.kernels import KernelTime
 from planner.cost.layers import Decoded, Intake, LayerWork, cost_of
 from planner.cost.layers.compressed import packed_bytes
+from planner.cost.measured import Kernels, added, nothing, products_ms, times_of
 from planner.domain import Attention, ModelSpec
 from planner.domain.model import CompressedAttention
 
@@ -33,13 +35,14 @@ from planner.domain.model import CompressedAttention
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionWork:
     """All layers on one GPU: multiply-adds of projections, expansion (over the expanded tokens) and scores; weights and
-    cache read (bytes)."""
+    cache read (bytes). `scores`: measured (None: no tables were asked)."""
 
     projection_macs: Array
     expansion_macs: Array
     score_macs: Array
     weight_bytes: Array
     cache_bytes: Array
+    scores: KernelTime | None = None
 
 
 def weights(model: ModelSpec, tp: Array) -> Array:
@@ -48,23 +51,54 @@ def weights(model: ModelSpec, tp: Array) -> Array:
     return as_array(sum(each))
 
 
-def prefill_work(model: ModelSpec, intake: Intake, tp: Array) -> AttentionWork:
+def prefill_work(model: ModelSpec, intake: Intake, tp: Array, kernels: Kernels | None = None) -> AttentionWork:
     """What all layers do with the tokens that a step takes in."""
     works = (
         (cost_of(kind).prefill(kind, model.hidden_size, intake, tp, model.kv_bytes), count)
         for kind, count in model.attentions
     )
-    return _total(model, works, tp)
+    total = _total(model, works, tp)
+    if kernels is None:
+        return total
+    # A pass without prompts asks for none.
+    some = (intake.new > 0).astype(float)
+    times = (
+        times_of(cost_of(kind).context(kind, kernels, intake, tp), some * count) for kind, count in model.attentions
+    )
+    return replace(total, scores=added(times))
 
 
-def decode_work(model: ModelSpec, *, sequences: Array, tokens: Array, cached: Array, tp: Array) -> AttentionWork:
+def decode_work(
+    model: ModelSpec, *, sequences: Array, tokens: Array, cached: Array, tp: Array, kernels: Kernels | None = None
+) -> AttentionWork:
     """`sequences` with `cached` tokens each, `tokens` new ones of each."""
     decoded = Decoded(sequences=sequences, tokens=tokens, cached=cached)
     works = (
         (cost_of(kind).decode(kind, model.hidden_size, decoded, tp, model.kv_bytes), count)
         for kind, count in model.attentions
     )
-    return _total(model, works, tp)
+    total = _total(model, works, tp)
+    if kernels is None:
+        return total
+    # Several tokens of a sequence share the reading of its cache.
+    some = (sequences > 0).astype(float)
+    times = (
+        times_of(cost_of(kind).generation(kind, kernels, decoded, tp), some * count) for kind, count in model.attentions
+    )
+    return replace(total, scores=added(times))
+
+
+def projections_ms(model: ModelSpec, kernels: Kernels, *, rows: Array, tp: Array, loads: Array) -> KernelTime:
+    """Measured projections of all layers over `rows`; those of layers whose tables have them with the rest are none."""
+    times = [
+        times_of(
+            products_ms(kernels, kernels.weights, cost_of(kind).products(kind, model.hidden_size, tp), rows, loads),
+            count,
+        )
+        for kind, count in model.attentions
+        if not cost_of(kind).whole(kind, kernels)
+    ]
+    return added(times) if times else nothing(rows)
 
 
 def _total(model: ModelSpec, works: Iterable[tuple[LayerWork, int]], tp: Array) -> AttentionWork:

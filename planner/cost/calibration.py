@@ -21,8 +21,9 @@ from planner.cost import memory
 from planner.cost.arrays import Array
 from planner.cost.device import CostContext, require_figures
 from planner.cost.efficiency import merged, vendor_family
+from planner.cost.limits import step_limit
 from planner.cost.parallelism import require_configuration
-from planner.cost.step import Steps, least_ms, step_cost
+from planner.cost.step import Steps, step_cost
 from planner.domain import (
     PHASES,
     Calibration,
@@ -152,9 +153,10 @@ def require_possible(m: Measurement, gpu: GpuSpec, model: ModelSpec) -> None:
             m, f"the cache of the batch must fit on one {gpu.name}, {gpu.device_gb:.0f} GB", f"{cache:.0f} GB"
         )
     # Under the kindest conditions: faster than that it cannot have been.
-    roofline = least_ms(CostContext(gpu=gpu, model=shape, settings=CostSettings(balanced_experts=True)), _steps(m))
-    if m.ms < roofline:
-        raise _impossible(m, f"ms must be at least what the data sheet allows, {roofline:.4g}", m.ms)
+    context = CostContext(gpu=gpu, model=shape, settings=CostSettings(balanced_experts=True))
+    least_ms = float(step_limit(context, _steps(m)).total_ms)
+    if m.ms < least_ms:
+        raise _impossible(m, f"ms must be at least what the data sheet allows, {least_ms:.4g}", m.ms)
 
 
 def _impossible(m: Measurement, rule: str, value: object) -> InputError:

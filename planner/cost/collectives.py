@@ -25,6 +25,8 @@ import numpy as np
 
 from planner.cost.arrays import Array, as_array, ceil_divide
 from planner.cost.device import Device
+from planner.cost.kernels import KernelTime
+from planner.cost.measured import times_of
 from planner.cost.parts import Part
 from planner.domain import CostSettings, Experts, ModelSpec
 
@@ -49,10 +51,15 @@ def all_reduce_part(
     # Over several domains a ring is as fast as its slowest part: the NICs of one domain together.
     rate = np.where(over_nic, dev.nic * dev.gpu.linked_gpus, dev.link(tp))
     latency_us = hops * dev.efficiency.all_reduce_us + over_nic * dev.efficiency.all_reduce_node_us
+    kernel = None
+    if dev.kernels is not None:
+        message = tokens / micro_batches * model.hidden_size * ACTIVATION_BYTES
+        kernel = times_of(dev.kernels.tables.all_reduce(np.maximum(message, 1.0), tp), count * micro_batches)
     return Part(
         name="all-reduce",
         network_ms=count * size / rate,
         latency_ms=count * micro_batches * latency_us / _US_PER_MS,
+        kernel=kernel,
     )
 
 
@@ -63,6 +70,7 @@ def all_to_all_parts(
     settings: CostSettings,
     *,
     tokens: Array,
+    group_tokens: Array,
     devices: Array,
     dp: Array,
     micro_batches: Array,
@@ -79,10 +87,35 @@ def all_to_all_parts(
     latency = np.where(d > 1, layers * micro_batches * us / _US_PER_MS, 0.0)
     sent = tokens * experts.sent_width(model.hidden_size)
     message = np.where(d > 1, layers * sent * per_byte, 0.0)  # a placed group may span domains
-    return (
-        Part(name="dispatch", network_ms=message * DISPATCH_BYTES, latency_ms=latency),
-        Part(name="combine", network_ms=message * COMBINE_BYTES, latency_ms=latency),
+    rank_tokens = group_tokens / micro_batches
+    gather, scatter = (
+        _exchange(dev, model, experts, name, rank_tokens, dp, d, layers * micro_batches)
+        for name in ("dispatch", "combine")
     )
+    return (
+        Part(name="dispatch", network_ms=message * DISPATCH_BYTES, latency_ms=latency, kernel=gather),
+        Part(name="combine", network_ms=message * COMBINE_BYTES, latency_ms=latency, kernel=scatter),
+    )
+
+
+_GATHERING = {"dispatch": "all_gather", "combine": "reduce_scatter"}
+
+
+def _exchange(
+    dev: Device, model: ModelSpec, experts: Experts, phase: str, tokens: Array, dp: Array, devices: Array, count: Array
+) -> KernelTime | None:
+    """Within a node: every rank has all tokens and the sums are scattered, or tokens go to their experts alone, by the
+    faster of both."""
+    if dev.kernels is None:
+        return None
+    tables, sent = dev.kernels.tables, experts.sent_width(model.hidden_size)
+    message = np.maximum(tokens * dp * sent * ACTIVATION_BYTES, 1.0)
+    all_ms = tables.collective(_GATHERING[phase], message, devices)
+    # Tokens of a group are cut among its GPUs first.
+    own = np.maximum(tokens * dp / devices, 1.0)
+    some_ms = tables.expert_exchange(phase, own, sent, experts.active, experts.routed, devices, "normal")
+    talks = np.where(devices > 1, 1.0, 0.0)
+    return times_of(KernelTime(ms=np.fmin(all_ms.ms, some_ms.ms), basis=all_ms.basis), count * talks)
 
 
 def _per_byte_ms(dev: Device, experts: Experts, settings: CostSettings, devices: Array) -> Array:

@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 
 from planner.cost.arrays import Array
 from planner.cost.efficiency import Efficiency, efficiency_of
-from planner.domain import Calibration, CostSettings, GpuSpec, ModelSpec, NetworkSettings, Phase
+from planner.cost.measured import Kernels, kernels_of
+from planner.cost.pace import Pace, pace_of
+from planner.domain import CostSettings, GpuSpec, ModelSpec, NetworkSettings, Phase
 from planner.errors import InputError
+from planner.files import catalog
 
 _FLOP_PER_MS = 1e9
 _BYTE_PER_MS = 1e6
@@ -56,6 +59,8 @@ class Device:
     precision; `expert_reads`: most that few rows of an expert cost over the reading of its weights.
 
     `fans_out`: share of the tokens that cross the NIC once for each foreign domain, as in prefill, not for each expert.
+    `kernels`: what was measured of its engine's (None: nothing); `pace`: what a pass gains on them. `relative`: a GPU of
+    its family whose kernels were measured, where its own were not.
     """
 
     gpu: GpuSpec
@@ -72,6 +77,9 @@ class Device:
     host_link: float
     nic: Array | float
     fans_out: Array | float
+    kernels: Kernels | None = None
+    pace: Pace = Pace()
+    relative: "Device | None" = None
 
     def link(self, devices: Array) -> Array:
         """Bytes/ms at which so many GPUs side by side reach each other without a NIC: several NVLink domains of a host
@@ -80,16 +88,17 @@ class Device:
 
 
 def device(
-    gpu: GpuSpec, model: ModelSpec, phase: Phase, calibration: Calibration | None, *, overlapped: NDArray[np.bool_]
+    gpu: GpuSpec, model: ModelSpec, phase: Phase, settings: CostSettings, *, overlapped: NDArray[np.bool_]
 ) -> Device:
     """The rates of `gpu`, whose figures are sound. In prefill some SMs communicate where that is `overlapped`."""
-    efficiency = efficiency_of(gpu, calibration)
+    efficiency = efficiency_of(gpu, settings.calibration)
     share = np.asarray(efficiency.kernels(phase))
     if phase is Phase.PREFILL:
         share = share * np.where(overlapped, (gpu.sms - gpu.sms_for_communication) / gpu.sms, 1.0)
     shared_bytes = model.expert_bytes if model.shared_bytes is None else model.shared_bytes
     alone = model.weight_only
     of_format, of_shared = (_format_share(gpu, size, efficiency, alone) for size in (model.expert_bytes, shared_bytes))
+    kernels = kernels_of(gpu, model, settings)
     return Device(
         gpu=gpu,
         phase=phase,
@@ -106,7 +115,24 @@ def device(
         host_link=gpu.host_link_gb_s * efficiency.nvlink * _BYTE_PER_MS,
         nic=gpu.nic_gb_s * efficiency.nic(phase) * _BYTE_PER_MS,
         fans_out=float(phase is Phase.PREFILL),
+        kernels=kernels,
+        pace=pace_of(gpu, model, phase, settings),
+        relative=None if kernels is not None else _relative(gpu, model, phase, settings, overlapped),
     )
+
+
+_MEASURED_OF = {"ada": "L40S", "ampere": "A100", "blackwell": "DGX-B200", "hopper": "H100"}
+"""By family: whose measured kernels stand in for those of a type that has none."""
+
+
+def _relative(
+    gpu: GpuSpec, model: ModelSpec, phase: Phase, settings: CostSettings, overlapped: NDArray[np.bool_]
+) -> Device | None:
+    name = _MEASURED_OF.get(gpu.family)
+    if name is None or name == gpu.name or not settings.engine:
+        return None
+    relative = device(catalog.gpu(name), model, phase, settings, overlapped=overlapped)
+    return None if relative.kernels is None else relative
 
 
 def _format_share(gpu: GpuSpec, bytes_per_weight: float, efficiency: Efficiency, alone: bool) -> float:

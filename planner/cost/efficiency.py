@@ -63,7 +63,7 @@ FACTOR_NAMES = tuple(field.name for field in fields(Efficiency))
 
 def efficiency_of(gpu: GpuSpec, calibration: Calibration | None) -> Efficiency:
     """The factors that hold for `gpu`: the calibration's, and the built-in ones where it has none."""
-    return _resolved(gpu.family, vendor_family(gpu), merged(calibration))
+    return _resolved(gpu.family, vendor_family(gpu), calibration)
 
 
 def vendor_family(gpu: GpuSpec) -> str:
@@ -71,9 +71,10 @@ def vendor_family(gpu: GpuSpec) -> str:
     return gpu.vendor.lower()
 
 
-# Asked for by every step that is priced.
+# Asked for by every step that is priced: to hash the built-in factors takes a tenth of a small step's time.
 @lru_cache(maxsize=1024)
-def _resolved(family: str, vendor: str, factors: Calibration) -> Efficiency:
+def _resolved(family: str, vendor: str, calibration: Calibration | None) -> Efficiency:
+    factors = merged(calibration)
     return Efficiency(**{name: factors.factor(name, family, vendor).value for name in FACTOR_NAMES})
 
 

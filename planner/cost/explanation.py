@@ -1,12 +1,11 @@
 """A step taken apart, and an island's configurations compared: the cost model shown.
 
-| symbol | meaning | unit |
-|---|---|---|
-| roofline | max over GPUs' parts of FLOPs / data-sheet rate and bytes / data-sheet bandwidth, nothing else | ms |
+The roofline is the rate at the step's limit (`limits`).
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -19,12 +18,14 @@ from planner.cost.device import CostContext, require_figures
 from planner.cost.drafts import draft_of
 from planner.cost.efficiency import FACTOR_NAMES, merged, origin_of, vendor_family
 from planner.cost.grid import Degrees
+from planner.cost.kernels import Basis
+from planner.cost.limits import limit_ms, step_limit
 from planner.cost.parallelism import configurations, require_configuration, require_drafts
-from planner.cost.parts import BOUNDS, StepCost
+from planner.cost.parts import BOUNDS, Part, StepCost
 from planner.cost.prefix_hits import shape_hits
 from planner.cost.rates import LARGEST_BATCH, decode_rates, prefill_rates
 from planner.cost.reference import reference_configurations, reference_rates
-from planner.cost.step import Steps, roofline_ms, step_cost
+from planner.cost.step import Steps, step_cost
 from planner.domain import (
     ConfigurationRates,
     CostMode,
@@ -145,14 +146,15 @@ def _explained(
     batch: int,
 ) -> StepExplanation:
     gpu, model, settings = context.gpu, context.model, context.settings
-    cost = step_cost(context, _steps_of(context, phase, config, length, batch))
+    steps = _steps_of(context, phase, config, length, batch)
     # Of a pipeline as many steps are under way at once as it has stages.
     tokens = batch * (length if phase is Phase.PREFILL else 1) * (config.pp if phase is Phase.PREFILL else 1)
     cache = memory.cache_gb(model, length=length, batch=batch, tp=config.tp, pp=config.pp)
     explained = explained_pass(
         context,
         config,
-        cost,
+        step_cost(context, steps),
+        step_limit(context, steps),
         phase=phase,
         length=length,
         batch=batch,
@@ -167,6 +169,7 @@ def explained_pass(
     context: CostContext,
     config: ParallelConfig,
     cost: StepCost,
+    limits: StepCost,
     *,
     phase: Phase,
     length: int,
@@ -175,9 +178,10 @@ def explained_pass(
     cache_gb: float,
     origin: tuple[Origin, str],
 ) -> StepExplanation:
-    """The explanation of a pass that does so many `tokens` of a group, without a band; `origin`: with its source."""
+    """The explanation of a pass that does so many `tokens` of a group, beside the pass at its limits, without a band;
+    `origin`: with its source."""
     gpu, model, settings = context.gpu, context.model, context.settings
-    parts, total = _parts(cost), float(cost.total_ms)
+    parts, total = _parts(cost, limits), float(cost.total_ms)
     per_gpu = tokens * config.dp * MS_PER_S / config.devices
     experts = memory.experts_on_device(model, settings, config.stage_devices)
     return StepExplanation(
@@ -191,9 +195,10 @@ def explained_pass(
         step_ms=sum(part.ms for part in parts) - float(cost.hidden_ms),
         hidden_ms=float(cost.hidden_ms),
         waiting=float(cost.waiting),
+        pace=float(cost.pace),
         total_ms=total,
         tokens_per_s_per_gpu=per_gpu / total,
-        roofline_tokens_per_s_per_gpu=per_gpu / (roofline_ms(gpu, model, cost) * float(cost.scale)),
+        roofline_tokens_per_s_per_gpu=per_gpu / float(limits.total_ms),
         bound=_bound(parts),
         weights_gb=float(
             memory.weights_gb(
@@ -221,11 +226,13 @@ def _factor(name: str, context: CostContext) -> Factor:
     return replace(factor, origin=factor.origin_for(context.gpu.name, context.model.name), source=factor.provenance)
 
 
-def _parts(cost: StepCost) -> tuple[PartOfStep, ...]:
+def _parts(cost: StepCost, limits: StepCost) -> tuple[PartOfStep, ...]:
     return tuple(
         PartOfStep(
             name=part.name,
             ms=float(part.ms),
+            formula_ms=float(part.formula_ms),
+            limit_ms=float(limit_ms(limit)),
             compute_ms=float(part.compute_ms),
             memory_ms=float(part.memory_ms),
             network_ms=float(part.network_ms),
@@ -233,10 +240,18 @@ def _parts(cost: StepCost) -> tuple[PartOfStep, ...]:
             bound=part.bound,
             flops=float(part.flops),
             bytes=float(part.bytes),
+            **_measured(part),
         )
-        for part in cost.parts
+        for part, limit in zip(cost.parts, limits.parts, strict=True)
         if float(part.ms) > 0
     )
+
+
+def _measured(part: Part) -> dict[str, Any]:
+    """What measured kernels say of it; nothing where they have no answer."""
+    if part.kernel is None or not np.isfinite(part.kernel.ms):
+        return {}
+    return {"measured_ms": float(part.kernel.ms), "basis": Basis(int(part.kernel.basis)).name.lower()}
 
 
 def _bound(parts: Sequence[PartOfStep]) -> str:

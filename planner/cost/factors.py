@@ -35,6 +35,7 @@ _KERNELS = "InferSim's kernel measurements on H20 (bench_data of alibaba/InferSi
 _INDEXER = "59 runs of GLM-5 by SGLang, H200, B200 and B300 (aiconfigurator-core 0.12.0, Apache-2.0): what a step lacks"
 _UNPACKED = "168 runs of gpt-oss-120b and Kimi-K2.5 on H100, H200 and B200 (aiconfigurator-core 0.12.0, Apache-2.0)"
 _OURS = "estimate"
+_WAVES = "fitted to 1,885 aggregated runs with measured kernels, by engine (tests/cost/make_pace.py)"
 _TTFT = "fitted to aggregated runs of InferenceX (facts on the fit of the cost model)"
 
 
@@ -95,13 +96,23 @@ _GENERAL = (
     _row("kernels_decode", 0.75, "1", Origin.DEFAULT, "prior of the fit"),
     _row("engine_prefill", 1.0, "1", Origin.DEFAULT, "SGLang's and vLLM's: what others are compared with"),
     _row("engine_decode", 1.0, "1", Origin.DEFAULT, "SGLang's and vLLM's: what others are compared with"),
+    _row("pace_prefill", 1.0, "1", Origin.DEFAULT, "the built-in paces (`planner.cost.pace`)"),
+    _row("pace_decode", 1.0, "1", Origin.DEFAULT, "the built-in paces (`planner.cost.pace`)"),
     _row("mtp_gain", 2.0, "tokens", Origin.DEFAULT, "prior of the fit: three tokens drafted a pass"),
     _row("ttft_fixed_ms", 50, "ms", Origin.PUBLISHED, _TTFT),
     _row("ttft_steps", 0.9, "1", Origin.PUBLISHED, _TTFT),
     _row("ttft_answers", 2.6, "1", Origin.PUBLISHED, _TTFT),
-    _row("ttft_fixed_ms", 80, "ms", Origin.PUBLISHED, _TTFT, "trt"),
-    _row("ttft_steps", 0.87, "1", Origin.PUBLISHED, _TTFT, "trt"),
-    _row("ttft_answers", 0.0, "1", Origin.PUBLISHED, _TTFT, "trt"),
+    _row("ttft_waves", 0.1, "1", Origin.DEFAULT, "between those of the engines that were fitted"),
+    *(
+        _row(f"ttft_{name}", value, "ms" if name == "fixed_ms" else "1", Origin.PUBLISHED, _WAVES, engine)
+        for engine, values in {
+            "sglang": (120, 0.8, 3.0, 0.157),
+            "trt": (35, 1.6, 3.0, 0.079),
+            "vllm": (19, 1.24, 0.0, 0.063),
+            "atom": (10, 1.08, 0.0, 0.003),
+        }.items()
+        for name, value in zip(("fixed_ms", "steps", "answers", "waves"), values, strict=True)
+    ),
 )
 # Kernels of its own: with the general prior its prefill would come out 57 % too low.
 _H20 = (

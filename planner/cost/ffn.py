@@ -13,11 +13,15 @@ compute = FLOPs / (rate eta(m)), eta(m) = eta_max m / (m + half), of routed expe
 memory = weights / bandwidth. Kernels that unpack weights read ahead: few rows cost them at most expert_reads x memory.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from planner.cost.arrays import Array, as_array
 from planner.cost.device import Device
 from planner.cost.efficiency import saturation
+from planner.cost.kernels import KernelTime
+from planner.cost.measured import Products, added, as_ones, experts_ms, products_ms, times_of
 from planner.cost.parts import Part
 from planner.domain import Experts, ModelSpec
 from planner.domain.model.spec import EMBEDDING_BYTES
@@ -34,17 +38,41 @@ def gemm_part(
     rows: Array,
     weight_bytes: Array,
     micro_batches: Array,
+    kernel: KernelTime | None = None,
 ) -> Part:
     """A GEMM of `flops` over `rows` tokens in all micro-batches, its weights read once in each."""
     eff = dev.efficiency
     reached = rate * eff.gemm * saturation(rows / micro_batches, eff.gemm_half)
     moved = weight_bytes * micro_batches
-    return Part(name=name, compute_ms=flops / reached, memory_ms=moved / dev.memory, flops=flops, bytes=moved)
+    return Part(
+        name=name, compute_ms=flops / reached, memory_ms=moved / dev.memory, flops=flops, bytes=moved, kernel=kernel
+    )
+
+
+def _ffn_products(hidden_size: int, width: Array, *, gated: bool) -> Products:
+    """Up, with its gate, and down again."""
+    hidden = np.full(np.shape(width), float(hidden_size))
+    return ((width * (2 if gated else 1), hidden), (hidden, width))
 
 
 def dense_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array, micro_batches: Array) -> Part:
     """Dense FFNs of all dense layers, `tokens` of a group of `tp` GPUs."""
     weights = model.dense_ffn_parameters / tp
+    kernel = None
+    if dev.kernels is not None and model.dense_layers:
+        kernel = added(
+            times_of(
+                products_ms(
+                    dev.kernels,
+                    dev.kernels.weights,
+                    _ffn_products(model.hidden_size, ffn.size / tp, gated=ffn.gated),
+                    tokens,
+                    micro_batches,
+                ),
+                count,
+            )
+            for ffn, count in model.dense_ffns
+        )
     return gemm_part(
         "dense",
         dev,
@@ -53,12 +81,18 @@ def dense_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array, micro
         rows=tokens,
         weight_bytes=weights * model.weight_bytes,
         micro_batches=micro_batches,
+        kernel=kernel,
     )
 
 
 def head_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array) -> Part:
     """Output head for the `tokens` of a group that need a next token."""
     weights = as_array(model.head_parameters / tp)
+    kernel = None
+    if dev.kernels is not None:
+        columns = model.vocab_size / tp
+        products = ((columns, np.full(np.shape(columns), float(model.hidden_size))),)
+        kernel = products_ms(dev.kernels, "bfloat16", products, tokens, 1.0)
     return gemm_part(
         "head",
         dev,
@@ -67,10 +101,11 @@ def head_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array) -> Par
         rows=tokens,
         weight_bytes=weights * model.head_bytes,
         micro_batches=as_array(1.0),
+        kernel=kernel,
     )
 
 
-def shared_part(dev: Device, model: ModelSpec, *, tokens: Array, micro_batches: Array) -> Part:
+def shared_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array, dp: Array, micro_batches: Array) -> Part:
     """Shared experts of all MoE layers for `tokens` per GPU, and projections to the latent width of the routed ones and
     back; every GPU holds them whole."""
     latent = model.experts.latent_parameters(model.hidden_size) if model.experts else 0
@@ -82,7 +117,31 @@ def shared_part(dev: Device, model: ModelSpec, *, tokens: Array, micro_batches: 
         rows=tokens,
         weight_bytes=as_array(model.moe_layers * (model.shared_weight_bytes + latent * EMBEDDING_BYTES)),
         micro_batches=micro_batches,
+        kernel=_shared_kernel(dev, model, tokens=tokens, tp=tp, dp=dp, micro_batches=micro_batches),
     )
+
+
+def _shared_kernel(
+    dev: Device, model: ModelSpec, *, tokens: Array, tp: Array, dp: Array, micro_batches: Array
+) -> KernelTime | None:
+    """Measured: router, shared experts (split over a group that is alone), projections to a latent width."""
+    experts = model.experts
+    if dev.kernels is None or experts is None:
+        return None
+    rows, hidden = tokens * tp, np.full(np.shape(tp), float(model.hidden_size))
+    times = [
+        products_ms(
+            dev.kernels, "bfloat16", ((np.full(np.shape(tp), float(experts.routed)), hidden),), rows, micro_batches
+        )
+    ]
+    if experts.shared:
+        width = experts.shared_width / np.where(dp > 1, 1.0, tp)
+        products = _ffn_products(model.hidden_size, width, gated=experts.gated)
+        times.append(products_ms(dev.kernels, dev.kernels.shared, products, rows, micro_batches))
+    if experts.latent:
+        narrow = np.full(np.shape(tp), float(experts.latent))
+        times.append(products_ms(dev.kernels, "bfloat16", ((narrow, hidden), (hidden, narrow)), rows, micro_batches))
+    return times_of(added(times), model.moe_layers)
 
 
 def routed_part(
@@ -93,6 +152,8 @@ def routed_part(
     tokens: Array,
     devices: Array,
     on_device: Array,
+    dp: Array,
+    ep: Array,
     micro_batches: Array,
     imbalance: Array | float,
 ) -> Part:
@@ -106,14 +167,32 @@ def routed_part(
     weights = model.moe_layers * model.expert_parameters
     flops, moved = 2 * visits * weights, micro_batches * loaded * weights * model.expert_bytes
     memory_ms = moved / dev.memory
+    kernel = None
+    if dev.kernels is not None:
+        of_layer = experts_ms(
+            dev.kernels,
+            as_ones(tokens * devices / micro_batches),
+            experts.sent_width(model.hidden_size),
+            experts.ffn_size,
+            experts.active,
+            experts.routed,
+            np.maximum(1, devices // ep),
+            ep,
+        )
+        kernel = times_of(of_layer, model.moe_layers * micro_batches)
     few = np.minimum(flops / (dev.experts * eta), dev.expert_reads * memory_ms)
-    return Part(
+    part = Part(
         name="routed experts",
         compute_ms=np.maximum(flops / (dev.experts * eff.expert), few),
         memory_ms=memory_ms,
         flops=flops,
         bytes=moved,
     )
+    if kernel is None:
+        return part
+    # Measured with all tokens on every rank; where tokens are sent to their experts, each works on its own rows alone.
+    sent = np.where(dp > 1, np.fmin(kernel.ms, part.ms), kernel.ms)
+    return replace(part, kernel=KernelTime(ms=sent, basis=kernel.basis))
 
 
 def busiest(imbalance: Array | float, devices: Array) -> Array:

@@ -39,9 +39,11 @@ from planner.cost.efficiency import origin_of
 from planner.cost.explanation import checked_step, explained_pass, require_length
 from planner.cost.images import image_parts
 from planner.cost.layers import Intake
-from planner.cost.parts import Part, StepCost
+from planner.cost.limits import limits, lossless
+from planner.cost.measured import Kernels
+from planner.cost.parts import StepCost
 from planner.cost.prefix_hits import shape_hits
-from planner.cost.step import Steps, common_parts, drafts_parts, fullest_rank, score_part, summed
+from planner.cost.step import Steps, carried, common_parts, drafts_parts, fullest_rank, scheduling_part, score_part, summed
 from planner.domain import PHASES, CostSettings, GpuSpec, ModelSpec, Origin, ParallelConfig, Phase, StepExplanation
 from planner.errors import InfeasibleError, InputError
 
@@ -51,7 +53,7 @@ class Passes:
     """What passes are asked for: arrays that broadcast.
 
     `sequences` of an attention group with `cached` tokens each (b), `chunk` tokens of prompts of `prompt` tokens (c),
-    of which the prefix cache holds the share `hit`.
+    of which the prefix cache holds the share `hit`. `ep`: see `Steps`.
     """
 
     tp: Array
@@ -61,6 +63,7 @@ class Passes:
     chunk: Array
     prompt: Array
     hit: Numbers = 0.0
+    ep: Numbers | None = None
 
     @property
     def fresh(self) -> Array:
@@ -84,8 +87,7 @@ def mixed_cost(context: CostContext, passes: Passes) -> StepCost:
     """The parts of one pass (ms); `total_ms` is the pass, whatever it gains with drafts."""
     plain = np.array(False)
     by_phase = {
-        phase: device(context.gpu, context.model, phase, context.settings.calibration, overlapped=plain)
-        for phase in PHASES
+        phase: device(context.gpu, context.model, phase, context.settings, overlapped=plain) for phase in PHASES
     }
     return pass_cost(by_phase[Phase.PREFILL], by_phase[Phase.DECODE], context.model, context.settings, passes)
 
@@ -96,10 +98,10 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
     verified = 1 + settings.drafting.drafted
     decoded, n = p.sequences * verified, p.sequences * verified + p.chunk
     blend = _blended(prefill, decode, p.chunk / n, decoded / n)
-    of_chunk, of_sequences = _work(model, passes, verified)
+    of_chunk, of_sequences = _work(model, passes, verified, prefill.kernels)
     # Weights are read once for both; the caches of sequences are in their scores' part.
     both = replace(of_chunk, projection_macs=of_chunk.projection_macs + of_sequences.projection_macs)
-    steps = Steps(phase=blend.phase, tp=p.tp, dp=p.dp, pp=single, length=p.prompt, batch=p.sequences)
+    steps = Steps(phase=blend.phase, tp=p.tp, dp=p.dp, pp=single, length=p.prompt, batch=p.sequences, ep=p.ep)
     scores = (
         score_part("attention", prefill, of_chunk),
         score_part("attention of sequences", decode, of_sequences),
@@ -122,23 +124,29 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
     drafts = drafts_parts(decode, draft_of(model, settings), settings, of_drafts, p.sequences)
     answered = decoded + p.chunk / p.fresh
     head = ffn.head_part(blend, model, tokens=answered, tp=p.tp)
-    fixed = Part(
-        name="scheduling",
-        latency_ms=np.where(p.chunk > 0, prefill.efficiency.step_prefill_ms, decode.efficiency.step_decode_ms),
+    fixed = scheduling_part(
+        decode, np.where(p.chunk > 0, prefill.efficiency.step_prefill_ms, decode.efficiency.step_decode_ms)
     )
     images = image_parts(prefill, model, settings, prompts=p.chunk / p.prompt, length=p.prompt, tp=p.tp, passes=single)
     # Only prompts lie unevenly over the ranks.
     waiting = 1 + (fullest_rank(prefill, settings, p.dp) - 1) * p.chunk / n
-    return summed(blend, model, steps, (*parts, *images, head, *drafts, fixed), single, gained=1.0, waiting=waiting)
+    of_phases = [dev.pace.at(p.tp, p.dp, steps.spread) for dev in (prefill, decode)]
+    pace = (of_phases[0] * p.chunk + of_phases[1] * decoded) / n
+    every = (*parts, *images, head, *drafts, fixed)
+    if prefill.relative is not None and decode.relative is not None:
+        every = carried(every, pass_cost(prefill.relative, decode.relative, model, settings, passes).parts)
+    return summed(blend, model, steps, every, single, gained=1.0, waiting=waiting, pace=pace)
 
 
-def _work(model: ModelSpec, passes: Passes, verified: int) -> tuple[AttentionWork, AttentionWork]:
+def _work(
+    model: ModelSpec, passes: Passes, verified: int, kernels: Kernels | None
+) -> tuple[AttentionWork, AttentionWork]:
     """Of the chunk and of the sequences. Of a prompt in several chunks the mean one counts."""
     p = passes
     intake = Intake(new=p.chunk, expanded=_expanded(p), prompts=p.chunk / p.fresh, fresh=p.fresh, prompt=p.prompt)
-    of_chunk = attention.prefill_work(model, intake, p.tp)
+    of_chunk = attention.prefill_work(model, intake, p.tp, kernels)
     of_sequences = attention.decode_work(
-        model, sequences=p.sequences, tokens=as_array(verified), cached=p.cached, tp=p.tp
+        model, sequences=p.sequences, tokens=as_array(verified), cached=p.cached, tp=p.tp, kernels=kernels
     )
     return of_chunk, of_sequences
 
@@ -240,23 +248,21 @@ def _explained(
     context: CostContext, config: ParallelConfig, length: int, batch: int, chunk: int, prompt: int
 ) -> StepExplanation:
     model, settings = context.model, context.settings
-    cost = mixed_cost(
-        context,
-        Passes(
-            tp=as_array(config.tp),
-            dp=as_array(config.dp),
-            sequences=as_array(batch),
-            cached=as_array(length),
-            chunk=as_array(chunk),
-            prompt=as_array(prompt),
-            hit=shape_hits(context, prompt, config),
-        ),
+    passes = Passes(
+        tp=as_array(config.tp),
+        dp=as_array(config.dp),
+        sequences=as_array(batch),
+        cached=as_array(length),
+        chunk=as_array(chunk),
+        prompt=as_array(prompt),
+        hit=shape_hits(context, prompt, config),
     )
     of_prompts = memory.cache_gb(model, length=prompt, batch=max(1.0, chunk / prompt), tp=config.tp)
     explained = explained_pass(
         context,
         config,
-        cost,
+        mixed_cost(context, passes),
+        limits(context, mixed_cost(lossless(context), passes), passes.tp, passes.dp),
         phase=Phase.MIXED,
         length=length,
         batch=batch,

@@ -2,6 +2,7 @@
 
 A part's time = (compute^4 + memory^4)^(1/4) + network + latency (ms, summed over the layers of one step): a smooth
 maximum, as kernels that are as much bound by one as by the other reach neither limit (x 1.19 where both are equal).
+Where kernels were measured (`planner.cost.kernels`), their time stands for that of the formula.
 
 The public functions on single configurations return a `PrefillTime` or a `DecodeTime`, which has the parts by name.
 """
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.arrays import Array, as_array
+from planner.cost.kernels import KernelTime
 
 Quantity = Array | float
 PART_FIGURES = ("compute_ms", "memory_ms", "network_ms", "latency_ms", "flops", "bytes")
@@ -26,7 +28,10 @@ def smooth_maximum(first: Quantity, other: Quantity) -> Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One kind of work in a step, all layers together (ms, arrays that broadcast), with its operations and bytes."""
+    """One kind of work in a step, all layers together (ms, arrays that broadcast), with its operations and bytes.
+
+    `kernel`: the time by measured kernels, NaN where there is none (None: no tables were asked).
+    """
 
     name: str
     compute_ms: Quantity = 0.0
@@ -35,10 +40,18 @@ class Part:
     latency_ms: Quantity = 0.0
     flops: Quantity = 0.0
     bytes: Quantity = 0.0
+    kernel: KernelTime | None = None
 
     @property
     def ms(self) -> Array:
         """The part's time."""
+        if self.kernel is None:
+            return self.formula_ms
+        return np.where(np.isnan(self.kernel.ms), self.formula_ms, self.kernel.ms)
+
+    @property
+    def formula_ms(self) -> Array:
+        """What the formulas say of it."""
         return as_array(smooth_maximum(self.compute_ms, self.memory_ms) + self.network_ms + self.latency_ms)
 
     @property
@@ -53,7 +66,7 @@ class StepCost:
     """One step's parts, the communication that computation hides, and the whole (ms).
 
     `overlapped`: whether in two micro-batches. `waiting`: by how much attention ranks that wait for the fullest are
-    slowed (>= 1).
+    slowed (>= 1). `pace`: by how much all of it is faster than the parts say (`planner.cost.pace`).
     `scale` makes a pass over the model the step that was asked for: pipelined, the slowest stage counts for every
     stage; with drafts, a pass yields several tokens. A new pipelined step may begin every `total_ms / pp`.
     """
@@ -62,6 +75,7 @@ class StepCost:
     hidden_ms: Array
     scale: Array
     waiting: Array
+    pace: Array
     total_ms: Array
     overlapped: NDArray[np.bool_]
 

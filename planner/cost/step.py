@@ -18,9 +18,6 @@ Chunked prefill: projections and FFNs add up over the chunks (equal ones), causa
 pass, and the cache of what came before is read, MLA's expanded, anew by every chunk: sum_i (h s + i fresh/c), i = 1..c.
 Prompts that fit the budget together share a pass. Pipelined: pp equal micro-batches are in flight, so every stage
 counts like the slowest, ceil(L/pp) layers, and a pass takes pp of them.
-
-The roofline is the least time that data-sheet rates allow, without efficiency, latency or network: the larger of the
-parts' sums of FLOPs / data-sheet rate and of bytes / data-sheet bandwidth.
 """
 
 from dataclasses import dataclass, replace
@@ -31,13 +28,15 @@ from numpy.typing import ArrayLike
 from planner.cost import attention, collectives, ffn
 from planner.cost.arrays import Array, Numbers, as_array, ceil_divide
 from planner.cost.attention import AttentionWork
-from planner.cost.device import CostContext, Device, arithmetic_tflops, device
+from planner.cost.device import CostContext, Device, device
 from planner.cost.drafts import Draft, draft_of
 from planner.cost.efficiency import saturation
 from planner.cost.images import image_parts
+from planner.cost.kernels import Basis, KernelTime
 from planner.cost.layers import Intake
+from planner.cost.measured import beyond, glue_ms, measured, times_of
 from planner.cost.parts import PART_FIGURES, Part, StepCost
-from planner.domain import CostSettings, GpuSpec, ModelSpec, Phase
+from planner.domain import CostSettings, ModelSpec, Phase
 from planner.domain.model.spec import EMBEDDING_BYTES
 
 _PERMUTED_BYTES = 6  # an expert's copy of a token: written and read on dispatch (1 byte), on combine (2 bytes)
@@ -51,7 +50,8 @@ class Steps:
 
     `length`: a prompt's tokens (prefill) or a sequence's cached tokens (decode). `batch`: prompts a rank takes in, or
     sequences that an attention group decodes, those of all pipeline stages together. `cached`: share of each prompt
-    that is in the prefix cache (prefill).
+    that is in the prefix cache (prefill). `ep`: GPUs that experts are spread over whole, each cut among `devices` / `ep`
+    (None: over all).
     """
 
     phase: Phase
@@ -61,6 +61,7 @@ class Steps:
     length: Array
     batch: Array
     cached: Numbers = 0.0
+    ep: Numbers | None = None
 
     @classmethod
     def at(
@@ -82,6 +83,11 @@ class Steps:
     def devices(self) -> Array:
         """GPUs that share a layer's experts."""
         return np.asarray(self.tp * self.dp)
+
+    @property
+    def spread(self) -> Array:
+        """`ep`, of all where it is not told."""
+        return self.devices if self.ep is None else as_array(self.ep)
 
 
 def step_cost(context: CostContext, steps: Steps, *, overlap: bool | None = None) -> StepCost:
@@ -110,7 +116,7 @@ def step_ms(context: CostContext, steps: Steps) -> Array:
 def _one_way(context: CostContext, steps: Steps, *, overlap: bool) -> StepCost:
     # One GPU talks to nobody, so that there is nothing to hide.
     split = (steps.devices > 1) & (overlap and context.model.experts is not None)
-    dev = device(context.gpu, context.model, steps.phase, context.settings.calibration, overlapped=split)
+    dev = device(context.gpu, context.model, steps.phase, context.settings, overlapped=split)
     of_phase = _prefill if steps.phase is Phase.PREFILL else _decode
     return of_phase(dev, context.model, context.settings, steps, np.where(split, 2.0, 1.0))
 
@@ -122,8 +128,17 @@ def _faster(first: StepCost, other: StepCost) -> StepCost:
     def pick(a: ArrayLike, b: ArrayLike) -> Array:
         return np.where(better, b, a)
 
+    def pick_kernel(a: Part, b: Part) -> KernelTime | None:
+        if a.kernel is None or b.kernel is None:
+            return None
+        return KernelTime(ms=pick(a.kernel.ms, b.kernel.ms), basis=np.where(better, b.kernel.basis, a.kernel.basis))
+
     parts = tuple(
-        Part(name=a.name, **{field: pick(getattr(a, field), getattr(b, field)) for field in PART_FIGURES})
+        Part(
+            name=a.name,
+            **{field: pick(getattr(a, field), getattr(b, field)) for field in PART_FIGURES},
+            kernel=pick_kernel(a, b),
+        )
         for a, b in zip(first.parts, other.parts, strict=True)
     )
     return StepCost(
@@ -131,6 +146,7 @@ def _faster(first: StepCost, other: StepCost) -> StepCost:
         hidden_ms=pick(first.hidden_ms, other.hidden_ms),
         scale=first.scale,
         waiting=first.waiting,
+        pace=first.pace,
         total_ms=pick(first.total_ms, other.total_ms),
         overlapped=pick(first.overlapped, other.overlapped) > 0,
     )
@@ -145,13 +161,32 @@ def _prefill(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps
     passes = np.where(fresh <= budget, ceil_divide(np.round(new, 6), budget), chunks * steps.batch)
     expanded = steps.batch * (chunks * hit * s + fresh * (chunks + 1) / 2)
     intake = Intake(new=new, expanded=expanded, prompts=steps.batch, fresh=fresh, prompt=s)
-    work = attention.prefill_work(model, intake, steps.tp)
+    work = attention.prefill_work(model, intake, steps.tp, dev.kernels)
     parts = common_parts(dev, model, settings, steps, work, new=new, expanded=expanded, passes=passes, micro=micro)
     head = ffn.head_part(dev, model, tokens=steps.batch, tp=steps.tp)
-    fixed = Part(name="scheduling", latency_ms=passes * dev.efficiency.step_prefill_ms)
+    fixed = scheduling_part(dev, passes * dev.efficiency.step_prefill_ms)
     images = image_parts(dev, model, settings, prompts=new / s, length=s, tp=steps.tp, passes=passes)
     parts = (*parts, *images, head, fixed)
-    return summed(dev, model, steps, parts, micro, gained=1.0, waiting=fullest_rank(dev, settings, steps.dp))
+    if dev.relative is not None:
+        parts = carried(parts, _prefill(dev.relative, model, settings, steps, micro).parts)
+    waiting, pace = fullest_rank(dev, settings, steps.dp), as_array(dev.pace.apart)
+    return summed(dev, model, steps, parts, micro, gained=1.0, waiting=waiting, pace=pace)
+
+
+def carried(parts: tuple[Part, ...], relatives: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The parts with kernels of a relative: measured there, by what formulas say of both."""
+    return tuple(
+        part if other.kernel is None else replace(part, kernel=_as_much(other.kernel, part, other))
+        for part, other in zip(parts, relatives, strict=True)
+    )
+
+
+def _as_much(kernel: KernelTime, part: Part, other: Part) -> KernelTime:
+    here, there = part.formula_ms, other.formula_ms
+    ratio = np.where(there > 0, here / np.where(there > 0, there, 1.0), 1.0)
+    ms = kernel.ms * ratio
+    basis = np.broadcast_to(np.maximum(kernel.basis, np.int8(Basis.SCALED)), np.shape(ms))
+    return KernelTime(ms=ms, basis=basis)
 
 
 def fullest_rank(dev: Device, settings: CostSettings, dp: Array) -> Array:
@@ -164,13 +199,20 @@ def _decode(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps,
     sequences = steps.batch / steps.pp
     new = sequences * verified
     work = attention.decode_work(
-        model, sequences=sequences, tokens=as_array(verified), cached=steps.length, tp=steps.tp
+        model,
+        sequences=sequences,
+        tokens=as_array(verified),
+        cached=steps.length,
+        tp=steps.tp,
+        kernels=dev.kernels,
     )
     once = as_array(1.0)
     parts = common_parts(dev, model, settings, steps, work, new=new, expanded=new, passes=once, micro=micro)
     head = ffn.head_part(dev, model, tokens=new, tp=steps.tp)
-    fixed = Part(name="scheduling", latency_ms=as_array(dev.efficiency.step_decode_ms))
+    fixed = scheduling_part(dev, as_array(dev.efficiency.step_decode_ms))
     parts = (*parts, head, *drafts_parts(dev, draft, settings, steps, sequences), fixed)
+    if dev.relative is not None:
+        parts = carried(parts, _decode(dev.relative, model, settings, steps, micro).parts)
     return summed(dev, model, steps, parts, micro, gained=settings.drafting.gain)
 
 
@@ -190,7 +232,9 @@ def drafts_parts(
         if times
         for part in _draft_run(dev, draft, settings, steps, sequences, tokens)
     ]
-    return (Part(name="drafts", **{name: sum(getattr(part, name) for part in parts) for name in PART_FIGURES}),)
+    figures = {name: sum(getattr(part, name) for part in parts) for name in PART_FIGURES}
+    kernel = None if dev.kernels is None else measured(as_array(sum(part.ms for part in parts)))
+    return (Part(name="drafts", **figures, kernel=kernel),)
 
 
 def _draft_run(
@@ -200,7 +244,7 @@ def _draft_run(
     layer, new, once = draft.layer, sequences * tokens, as_array(1.0)
     rates = replace(dev, weights=dev.fp16) if draft.own_head else dev  # EAGLE's are 16 bits
     work = attention.decode_work(layer, sequences=sequences, tokens=as_array(tokens), cached=steps.length, tp=steps.tp)
-    alone = replace(steps, pp=once)
+    alone = replace(steps, pp=once, ep=None)
     parts = common_parts(rates, layer, settings, alone, work, new=new, expanded=new, passes=once, micro=once)
     joining = draft.joining / steps.tp
     joined = ffn.gemm_part(
@@ -237,7 +281,7 @@ def common_parts(
     loads = micro * passes
     rate = dev.weights if expanding is None else expanding
     parts = [
-        _projections_part(dev, work, rows=new, expanded=expanded, loads=loads, expanding=rate),
+        _projections_part(dev, model, work, tp=steps.tp, rows=new, expanded=expanded, loads=loads, expanding=rate),
         *(scores or (score_part("attention", dev, work),)),
         collectives.all_reduce_part(dev, model, tokens=new, tp=steps.tp, dp=steps.dp, micro_batches=loads),
         _small_kernels_part(dev, model, tokens=new, tp=steps.tp, loads=loads),
@@ -248,7 +292,7 @@ def common_parts(
         experts_on_device = ceil_divide(model.experts.routed + settings.redundant_experts, devices)
         # Without groups every GPU does its part of every token: none is busier than another.
         imbalance = 1.0 if settings.balanced_experts else np.where(steps.dp > 1, dev.efficiency.imbalance, 1.0)
-        parts.append(ffn.shared_part(dev, model, tokens=tokens, micro_batches=loads))
+        parts.append(ffn.shared_part(dev, model, tokens=tokens, tp=steps.tp, dp=steps.dp, micro_batches=loads))
         parts.append(
             ffn.routed_part(
                 dev,
@@ -257,6 +301,8 @@ def common_parts(
                 tokens=tokens,
                 devices=devices,
                 on_device=experts_on_device,
+                dp=steps.dp,
+                ep=steps.spread,
                 micro_batches=loads,
                 imbalance=imbalance,
             )
@@ -267,6 +313,7 @@ def common_parts(
             model.experts,
             settings,
             tokens=tokens * ffn.busiest(imbalance, devices),
+            group_tokens=new,
             devices=devices,
             dp=steps.dp,
             micro_batches=loads,
@@ -277,16 +324,37 @@ def common_parts(
     return (*parts, stage)
 
 
+def scheduling_part(dev: Device, latency_ms: Array) -> Part:
+    """What an engine does between passes; engines whose kernels were measured prepare the next one meanwhile."""
+    kernel = None if dev.kernels is None else measured(np.zeros(np.shape(latency_ms)))
+    return Part(name="scheduling", latency_ms=latency_ms, kernel=kernel)
+
+
 def score_part(name: str, dev: Device, work: AttentionWork) -> Part:
     """Attention scores over all layers, and the cache that they read."""
     eff = dev.efficiency
     share = eff.attention_prefill if dev.phase is Phase.PREFILL else eff.attention_decode
     flops, moved = 2 * work.score_macs, work.cache_bytes
-    return Part(name=name, compute_ms=flops / (dev.fp16 * share), memory_ms=moved / dev.cache, flops=flops, bytes=moved)
+    return Part(
+        name=name,
+        compute_ms=flops / (dev.fp16 * share),
+        memory_ms=moved / dev.cache,
+        flops=flops,
+        bytes=moved,
+        kernel=work.scores,
+    )
 
 
 def _projections_part(
-    dev: Device, work: AttentionWork, *, rows: Array, expanded: Array, loads: Array, expanding: Array
+    dev: Device,
+    model: ModelSpec,
+    work: AttentionWork,
+    *,
+    tp: Array,
+    rows: Array,
+    expanded: Array,
+    loads: Array,
+    expanding: Array,
 ) -> Part:
     eff = dev.efficiency
     projections = ffn.gemm_part(
@@ -300,8 +368,14 @@ def _projections_part(
     )
     expansion = 2 * work.expansion_macs
     reached = expanding * eff.gemm * saturation(expanded / loads, eff.gemm_half)
+    kernel = None
+    if dev.kernels is not None:
+        kernel = attention.projections_ms(model, dev.kernels, rows=rows, tp=tp, loads=loads)
     return replace(
-        projections, compute_ms=projections.compute_ms + expansion / reached, flops=projections.flops + expansion
+        projections,
+        compute_ms=projections.compute_ms + expansion / reached,
+        flops=projections.flops + expansion,
+        kernel=kernel,
     )
 
 
@@ -316,7 +390,21 @@ def _small_kernels_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Arr
         moved = moved + model.moe_layers * tokens / tp * model.experts.active * sent * _PERMUTED_BYTES
     fixed_us = layers * dev.efficiency.layer_us + model.choosing_layers * dev.efficiency.indexer_us
     latency = loads * fixed_us / _US_PER_MS
-    return Part(name="small kernels", memory_ms=moved / dev.memory, latency_ms=latency, bytes=moved)
+    glue = None if dev.kernels is None else _glue(dev, model, tokens=tokens, tp=tp, loads=loads)
+    return Part(name="small kernels", memory_ms=moved / dev.memory, latency_ms=latency, bytes=moved, kernel=glue)
+
+
+_NORMED = 4  # rows of 16 bits that a norm with its residual reads and writes
+_GATED = 3  # likewise of the width between an FFN's products
+_GLUE_KERNELS = 4  # of a layer: norms and what is copied, rotated or quantised beside measured kernels
+
+
+def _glue(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array, loads: Array) -> KernelTime:
+    """What engines run between the kernels that were measured."""
+    width = sum(count * ffn.size for ffn, count in model.dense_ffns) / tp
+    moved = collectives.ACTIVATION_BYTES * tokens * (model.blocks * _NORMED * model.hidden_size + _GATED * width)
+    kernels = model.blocks / 2 * _GLUE_KERNELS
+    return measured(glue_ms(dev.gpu, kernels=kernels, moved=moved, loads=loads))
 
 
 def scaled(part: Part, by: float | Array) -> Part:
@@ -329,10 +417,23 @@ def scaled(part: Part, by: float | Array) -> Part:
         latency_ms=part.latency_ms * by,
         flops=part.flops * by,
         bytes=part.bytes * by,
+        kernel=None if part.kernel is None else times_of(part.kernel, by),
     )
 
 
 _OF_ALL_LAYERS = ("projections", "attention", "all-reduce", "small kernels")
+
+
+_NODE = 8  # GPUs among which kernels of expert parallelism were measured
+
+
+def _narrow(parts: tuple[Part, ...], steps: Steps) -> tuple[Part, ...]:
+    """The parts without measured kernels where experts are spread over more than a node: engines run other kernels
+    there than those that were measured, and the formulas are nearer."""
+    wide = (steps.dp > 1) & (steps.devices > _NODE)
+    if not np.any(wide) or all(part.kernel is None for part in parts):
+        return parts
+    return tuple(part if part.kernel is None else replace(part, kernel=beyond(part.kernel, wide)) for part in parts)
 
 
 def summed(
@@ -344,8 +445,10 @@ def summed(
     *,
     gained: float,
     waiting: Array | float = 1.0,
+    pace: Array | None = None,
 ) -> StepCost:
     """The step of these parts: communication hidden where micro-batches overlap; stages, drafts and waiting counted."""
+    parts = _narrow(parts, steps)
     by_name = {part.name: part.ms for part in parts}
     communication = by_name.get("dispatch", as_array(0.0)) + by_name.get("combine", as_array(0.0))
     share = model.moe_layers / model.layers
@@ -354,40 +457,15 @@ def summed(
         computing = computing + by_name.get(name, as_array(0.0))
     hidden = np.where(micro > 1, dev.efficiency.overlap * np.minimum(computing, communication), 0.0)
     unscaled_ms = sum(by_name.values()) - hidden
+    if pace is None:
+        pace = dev.pace.at(steps.tp, steps.dp, steps.spread)
     scale = as_array(ceil_divide(model.layers, steps.pp) * steps.pp / model.layers / gained)
     return StepCost(
         parts=parts,
         hidden_ms=hidden,
         scale=scale,
         waiting=as_array(waiting),
-        total_ms=as_array(unscaled_ms * scale * waiting),
+        pace=as_array(pace),
+        total_ms=as_array(unscaled_ms * scale * waiting / pace),
         overlapped=micro > 1,
     )
-
-
-_FLOP_PER_MS = 1e9
-_BYTE_PER_MS = 1e6
-
-
-def roofline_ms(gpu: GpuSpec, model: ModelSpec, cost: StepCost) -> float:
-    """The least time for the operations and bytes of one pass."""
-    of_experts = arithmetic_tflops(gpu, model.expert_bytes, model.weight_only)
-    rates = {
-        "attention": gpu.fp16_tflops,
-        "attention of sequences": gpu.fp16_tflops,
-        "head": gpu.fp16_tflops,
-        "images": gpu.fp16_tflops,
-        "shared experts": of_experts,
-        "routed experts": of_experts,
-    }
-    usual = arithmetic_tflops(gpu, model.weight_bytes, model.weight_only)
-    rates["drafts"] = max(usual, of_experts, gpu.fp16_tflops)  # products of all kinds
-    computing = sum(float(part.flops) / rates.get(part.name, usual) / _FLOP_PER_MS for part in cost.parts)
-    moving = sum(float(part.bytes) for part in cost.parts) / gpu.memory_gb_s / _BYTE_PER_MS
-    return max(computing, moving)
-
-
-def least_ms(context: CostContext, steps: Steps) -> float:
-    """The least time of a step (scalars), with its weights read once."""
-    cost = step_cost(context, steps, overlap=False)
-    return roofline_ms(context.gpu, context.model, cost) * float(cost.scale)

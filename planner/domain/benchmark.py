@@ -87,6 +87,7 @@ class BenchmarkRun:
     None in an aggregated deployment: `decode` then is the pool that does both. `mtp_gain`: tokens that a pass yields
     with drafted ones, where the run tells it. `row`: of the file, the first after the header is 1.
     `file_metric`, `file_scale`: what its file calls its one figure, and the figure there over that in `measured`.
+    `doubt`: why nothing may be concluded from the run, a sentence: it is neither judged nor fitted to.
     """
 
     row: int
@@ -101,6 +102,7 @@ class BenchmarkRun:
     concurrency: float | None = None
     batch_per_rank: float | None = None
     engine: str = ""
+    engine_version: str = ""
     precision: Precision = Precision()
     mtp_gain: float | None = None
     year: int | None = None
@@ -108,6 +110,7 @@ class BenchmarkRun:
     source: str = ""
     file_metric: str = ""
     file_scale: float = 1.0
+    doubt: str = ""
 
     @property
     def disaggregated(self) -> bool:
@@ -134,8 +137,8 @@ class JudgedFigure:
     """One measured figure beside the predicted one; None with the `reason` where nothing can be said.
 
     `low` and `high`: P10 and P90 of what may be measured, in the metric's unit. `kind`: of figure, `slices`: what the
-    run is one of, by dimension (GPU, model kind, phase, precision, concurrency). `left_out`: what a fit without the
-    run's configuration predicted, where one is on record.
+    run is one of, by dimension (GPU, model, engine, phase and so on). `left_out`: what a fit without the
+    run's configuration predicted, `peer`: what the peer's tables say, each where it is on record.
     """
 
     run: BenchmarkRun
@@ -147,6 +150,7 @@ class JudgedFigure:
     low: float | None = None
     high: float | None = None
     left_out: float | None = None
+    peer: float | None = None
     reason: str = ""
 
     @property
@@ -155,7 +159,14 @@ class JudgedFigure:
 
         Of a run that the fit has seen the prediction left out of it counts, where one is on record.
         """
-        prediction = self.predicted if self.left_out is None else self.left_out
+        return self._rate_error(self.predicted if self.left_out is None else self.left_out)
+
+    @property
+    def peer_error(self) -> float:
+        """As `rate_error`, of the peer."""
+        return self._rate_error(self.peer)
+
+    def _rate_error(self, prediction: float | None) -> float:
         if prediction is None:
             return 1.0
         return (self.measured / prediction if self.metric.is_time else prediction / self.measured) - 1
@@ -171,6 +182,8 @@ class SliceError:
     """How far rates are off in one slice of figures: mean and median of the absolute errors, each at most 1, and bias.
 
     `bias` is the median error: positive where predicted rates are too high. `unanswered`: figures without a prediction.
+    `covered`, `interval`: as in `Accuracy`, None without bands. `peer`: mean error of the peer over the `peer_points`
+    figures that its tables have an answer to, `beside_peer`: ours over the same; None where there are none.
     """
 
     dimension: str
@@ -180,6 +193,11 @@ class SliceError:
     median: float
     bias: float
     unanswered: int = 0
+    covered: float | None = None
+    interval: float | None = None
+    peer_points: int = 0
+    beside_peer: float | None = None
+    peer: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,10 +141,13 @@ BOUNDS = {
     "kernels_decode": _SHARE,
     "engine_prefill": (0.05, 20.0),
     "engine_decode": (0.05, 20.0),
+    "pace_prefill": (0.05, 20.0),
+    "pace_decode": (0.05, 20.0),
     "mtp_gain": (1.0, 9.0),
     "ttft_fixed_ms": _TIME,
     "ttft_steps": (0.0, 100.0),
     "ttft_answers": (0.0, 100.0),
+    "ttft_waves": (0.0, 1.0),
 }
 
 

@@ -102,11 +102,16 @@ class PerformanceTable:
 class PartOfStep:
     """One part over all layers (ms), what bounds it, its operations and bytes on one GPU.
 
-    `ms` = max(compute, memory) + network + latency. `bound` is compute, memory, network or latency.
+    `ms` is `measured_ms`, or where nothing was measured (None) `formula_ms`, about max(compute, memory) + network +
+    latency.
+    `basis`: whether measured, interpolated or scaled. `bound` is compute, memory, network or latency. `limit_ms` is
+    what the data sheet leaves it at least.
     """
 
     name: str
     ms: float
+    formula_ms: float
+    limit_ms: float
     compute_ms: float
     memory_ms: float
     network_ms: float
@@ -114,6 +119,8 @@ class PartOfStep:
     bound: str
     flops: float
     bytes: float
+    measured_ms: float | None = None
+    basis: str = "formula"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +129,9 @@ class StepExplanation:
 
     `step_ms` is one pass over the model; `total_ms` is what it stands for: prompts taken in, or the time per output
     token (pipelined steps and drafted tokens counted, and the `waiting` of attention ranks for the fullest, a factor of
-    at least 1). `roofline_tokens_per_s_per_gpu` is what data-sheet rates
-    would give without any loss. `origin` says how firm the estimate is, `factors` what went into it, `band` how far
-    the rate may be off.
+    at least 1; `pace`: by how much runs of its kind are faster than their kernels). `roofline_tokens_per_s_per_gpu` is
+    what data-sheet rates, those of links among them, would give without any loss. `origin` says how firm the estimate
+    is, `factors` what went into it, `band` how far the rate may be off.
 
     A mixed pass decodes `batch` sequences with `length` tokens in the cache, and takes in `chunk` tokens of prompts of
     `prompt` tokens (both 0 of other steps); its rate is of the tokens of both.
@@ -155,6 +162,7 @@ class StepExplanation:
     band: Band | None = None
     chunk: int = 0
     prompt: int = 0
+    pace: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

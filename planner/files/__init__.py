@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         is_step_table,
         load_left_out,
         load_measurements,
+        load_peer,
         load_published_measurements,
         measured_records,
     )
@@ -107,7 +108,7 @@ _HOMES = {
     "planner.files.scenario.scenarios": "load_scenario scenario_from_document scenario_path",
     "planner.files.tables.calibrations": "calibration_text load_calibration write_calibration write_runs_calibration",
     "planner.files.tables.measurements": (
-        "is_step_table load_left_out load_measurements load_published_measurements measured_records"
+        "is_step_table load_left_out load_measurements load_peer load_published_measurements measured_records"
     ),
     "planner.files.tables.rates": "load_rate_curve load_rates",
     "planner.files.tables.traces.reader": "read_trace",

@@ -38,7 +38,8 @@ MAY_IMPORT = {
     "domain": LEAVES,
     "files": LEAVES | {"files", "processes.interrupts"},
     **{stage: LEAVES | {stage} for stage in STAGES},
-    "cost": LEAVES | {"cost", "files.catalog"},  # the public functions take shipped names, too
+    # the public functions take shipped names, too; measured kernels are tables beside them, read when first asked for
+    "cost": LEAVES | {"cost", "files.catalog", "files.kernels"},
     # the rules of engines by name, and how documents are held against schemas
     "export": LEAVES | {"export", "files.catalog", "files.disk.schema_answers"},
     "evaluation": LEAVES | {"evaluation", "cost", "assignment", "placement", "replay", "defragmentation", "processes"},
@@ -390,7 +391,7 @@ CROWDED = {
     "planner/cli": 18,  # a folder a group of commands
     "planner/domain": 42,  # a file a kind of record, which every stage reads from one place
     "planner/cost": 40,  # a file a kind of a step's work, and the fitted factors as a table of their own
-    "planner/files": 20,  # what is shipped with it lies there, too: models, measurements, engines, plotly.js, locks
+    "planner/files": 21,  # what is shipped with it lies there, too: models, measurements, engines, plotly.js, locks
     "planner/placement/islands": 18,
     "planner/report/plan": 18,  # a file a subject of a plan's report, for the summary and the page alike
     "planner/files/disk": 18,

@@ -12,6 +12,7 @@ from peak_memory import peak_mb
 
 from planner.cost import CostContext, decode_time, max_batch_size, prefill_time, tabulate_sizes
 from planner.cost.parallelism import configurations
+from planner.cost.step import Steps, step_ms
 from planner.domain import PHASES, CostSettings, GpuSpec, LengthRange, ModelSpec, Phase, Workload
 from planner.errors import InfeasibleError
 from planner.files import load_gpu_spec, load_model
@@ -134,6 +135,37 @@ def test_all_sizes_at_once_against_one_by_one() -> None:
     ratio = median(cpu_seconds(one_by_one, 1) / cpu_seconds(at_once, 1) for _ in range(5))
     show(f"127 sizes one by one / at once = {ratio:.1f}")
     assert ratio > 1
+
+
+STEP_MODELS = ("deepseek-v3", "gpt-oss-120b", "llama-3.1-70b")
+
+
+@pytest.mark.parametrize("name", STEP_MODELS)
+def test_steps_of_a_grid_against_as_many_unlike_ones(name: str) -> None:
+    """280,000 steps of both phases: degrees, lengths and batches as axes that broadcast, and a row a step."""
+    model, gpu = load_model(name), load_gpu_spec("H200")
+    context = CostContext(gpu=gpu, model=model, settings=CostSettings())
+    tp, dp = np.meshgrid([1.0, 2.0, 4.0, 8.0], 2.0 ** np.arange(10) if model.experts else np.ones(10))
+    axes = (
+        tp.reshape(-1, 1, 1),
+        dp.reshape(-1, 1, 1),
+        np.ones((1, 1, 1)),
+        np.geomspace(128, 65536, 100).reshape(1, -1, 1),
+        np.geomspace(1, 256, 35).reshape(1, 1, -1),
+    )
+    rows = tuple(np.ravel(column) for column in np.broadcast_arrays(*axes))
+
+    def priced(columns: tuple[np.ndarray, ...]) -> None:
+        for phase in PHASES:
+            tp, dp, pp, length, batch = columns
+            step_ms(context, Steps(phase=phase, tp=tp, dp=dp, pp=pp, length=length, batch=batch))
+
+    grid, unlike = cpu_seconds(lambda: priced(axes), repeats=5), cpu_seconds(lambda: priced(rows), repeats=5)
+    show(
+        f"{2 * len(rows[0]):,} steps of {name}: a row each / a grid = {unlike / grid:.1f}; "
+        f"the grid took {grid:.3f} CPU-seconds, rows {unlike:.3f}"
+    )
+    assert unlike > grid
 
 
 def test_table_stays_small() -> None:

@@ -83,6 +83,16 @@ def test_bad_rows_are_named(
     assert words in answer.err
 
 
+def test_rows_that_tell_nothing_are_left_aside_with_the_reason(planner: Command) -> None:
+    path = next(path for path in GIVEN_POINTS if "silicon" in path.name)
+    answer = planner("cost", "accuracy", path)
+    assert answer.status == EXIT_DONE
+    assert "left aside, as nothing can be concluded from them: 1,268 runs; the first is row" in " ".join(
+        answer.out.split()
+    )
+    assert " silicon_points.csv.xz: " in answer.out
+
+
 def test_the_scoreboard_needs_no_file(planner: Command) -> None:
     answer = planner("cost", "accuracy", "--figure", "judged.png")
     assert answer.status == EXIT_DONE

@@ -88,6 +88,37 @@ def test_explained_parts_add_up(planner: Command) -> None:
     assert {factor["name"] for factor in found["factors"]} >= {"memory", "gemm", "kernels_decode"}
 
 
+def test_no_part_is_told_below_what_the_data_sheet_leaves_it(planner: Command) -> None:
+    explained = planner(*EXPLAIN, "--batch", "64", "--json").json
+    limits = {part["name"]: part["limit_ms"] for part in explained["parts"]}
+    assert all(limits[part["name"]] <= part["ms"] for part in explained["parts"])
+    assert limits["head"] == pytest.approx(2 * 64 * 129280 * 7168 / 148e9)  # an H20 has 148 TFLOP/s
+    assert limits["scheduling"] == limits["small kernels"] == 0
+    text = planner(*EXPLAIN, "--batch", "64").out
+    row = next(line for line in text.splitlines() if "head" in line)
+    assert f"{limits['head']:.6g}" in row
+    least_ms = 64 / explained["roofline_tokens_per_s_per_gpu"] * 1000
+    assert f"the roofline, a step: {least_ms:,.2f} ms" in text
+
+
+def test_measured_kernels_stand_beside_formulas_and_limits(planner: Command) -> None:
+    options = ("--gpu", "H200", "--model", "llama-3.1-70b", "--phase", "decode", "--tp", 8, "--devices", 8)
+    words = ("cost", "explain", *options, "--length", 4096, "--batch", 32)
+    plain, measured = planner(*words, "--json").json, planner(*words, "--engine", "vllm", "--json").json
+    formulas = {part["name"]: part["ms"] for part in plain["parts"]}
+    assert all(part["measured_ms"] is None and part["basis"] == "formula" for part in plain["parts"])
+    for part in measured["parts"]:
+        assert part["formula_ms"] == pytest.approx(formulas[part["name"]])
+        assert part["ms"] == part["measured_ms"]
+        assert part["basis"] in {"measured", "interpolated", "scaled"}
+    text = planner(*words, "--engine", "vllm").out
+    assert "formula" in text
+    assert "interpolated" in text
+    assert "formula" not in planner(*words).out
+    refused = planner(*words, "--engine", "other")
+    assert (refused.status, "other" in refused.err) == (EXIT_BAD_INPUT, True)
+
+
 MIXED = (
     *("cost", "explain", "--gpu", "H200", "--model", "deepseek-v3", "--phase", "mixed"),
     *("--tp", "1", "--devices", "8", "--length", "4096"),

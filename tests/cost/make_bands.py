@@ -1,10 +1,10 @@
-"""Makes planner/cost/band_table.py anew from what fits without a point predicted of it: `left_out.csv`.
+"""Makes planner/cost/band_table.py anew from what fits without a point predicted of it: `left_out.csv.xz`.
 
 After every change of that file (seconds):
 
     python tests/cost/make_bands.py > table.py && mv table.py planner/cost/band_table.py
 
-A column of `left_out.csv` is a relation: what a fit predicted that did not see the row's configuration, its engine
+A column of it is a relation: what a fit predicted that did not see the row's configuration, its engine
 (with this model and GPU type), its GPU type, its model. Without model and GPU type: the residual without the model, and
 what leaving out the GPU type adds. An empty cell: this was not left out. P10 and P90 are those of the next residual
 (Weibull's places): of n, the 0.1 (n + 1)-th from either end, between two by its fraction, so that of few they cover as
@@ -17,7 +17,6 @@ import math
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from planner import files
 from planner.cost.bands import ALL, DENSE, FIGURES, MOE, BandRow, Figure
 from planner.cost.benchmarks.engines import habits
 from planner.domain import GpuSpec, Metric, ModelSpec, NamedRun, Phase, Relation
+from planner.files.disk.opening import text_lines
 from planner.files.tables.measurements import LEFT_OUT
 
 FEWEST = 40
@@ -98,8 +98,7 @@ def points(runs: Iterable[NamedRun]) -> list[Point]:
     by_place = {(n.run.file.rsplit("/", 1)[-1], n.run.row): n for n in runs}
     steps = {step.row: step for step in files.load_published_measurements() if step.fitted}
     gpus, models = files.measured_records(tuple(steps.values()), "published")
-    with Path(LEFT_OUT).open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = list(csv.DictReader(text_lines(LEFT_OUT)))
     found = []
     for row in rows:
         if row["metric"] != Metric.STEP:

@@ -9,8 +9,8 @@ import sys
 import textwrap
 
 import numpy as np
+from benchmark_evidence import evidence
 
-from planner import files
 from planner.cost import UNFITTED
 from planner.cost.benchmarks.fit import BENCHMARK_FREE, Evidence, Problem
 from planner.cost.fitted_factors import FITTED
@@ -21,14 +21,6 @@ HEAD = '''"""How well the published evidence knows the fitted factors. Made by t
 logarithms, in percent: row k has those with the factors before k.
 """
 '''
-
-
-def published_evidence() -> Evidence:
-    """Step times and benchmark runs that come along, with the records that they name."""
-    measurements = files.load_published_measurements()
-    gpus, models = files.measured_records(measurements, "published measurements")
-    runs = files.resolve_names(files.load_given_benchmarks())
-    return Evidence(measurements=tuple(measurements), gpus=gpus, models=models, runs=tuple(runs))
 
 
 def covariance_at(evidence: Evidence, values: list[float]) -> np.ndarray:
@@ -46,7 +38,7 @@ def covariance_at(evidence: Evidence, values: list[float]) -> np.ndarray:
 def main() -> None:
     values = {(f.name, f.family): f.value for f in FITTED}
     in_force = [values[f.name, f.family] for f in BENCHMARK_FREE]
-    covariance = covariance_at(published_evidence(), in_force)
+    covariance = covariance_at(evidence(), in_force)
     spread = np.sqrt(np.diag(covariance))
     percent = np.round(100 * covariance / np.outer(spread, spread)).astype(int)
     lines = [HEAD, "SPREAD: tuple[tuple[str, str, float], ...] = ("]

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from planner.cost import CostContext, decode_time, max_batch_size, prefill_time, tabulate
 from planner.cost.attention import reserved_bytes
+from planner.cost.limits import limit_ms, step_limit
 from planner.cost.memory import experts_on_device, weights_gb
 from planner.cost.parallelism import configurations
 from planner.cost.parts import StepCost
+from planner.cost.step import Steps
 from planner.domain import PHASES, CostSettings, Phase
 from planner.errors import InfeasibleError
 from planner.files import shipped_models
@@ -111,6 +113,16 @@ def test_no_step_beats_the_roofline(case: Case) -> None:
     took = ms(case) * case.gained
     assert took > least_compute_ms(case)
     assert took > least_memory_ms(case)
+
+
+@given(case=cases())
+def test_no_part_beats_its_limit(case: Case) -> None:
+    columns = Steps.at(case.phase, case.tp, case.dp, case.pp, length=case.length, batch=case.batch, cached=case.cached)
+    least = step_limit(CostContext(gpu=case.spec, model=case.shape, settings=case.settings), columns)
+    cost = run(case)
+    assert float(least.total_ms) < float(cost.total_ms)
+    for part, limit in zip(cost.parts, least.parts, strict=True):
+        assert float(limit_ms(limit)) <= float(part.ms), part.name
 
 
 @given(

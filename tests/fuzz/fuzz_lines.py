@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-GROUPS = ("workload", "model", "cost", "cluster", "study", "simulate")
+GROUPS = ("workload", "model", "cost", "cost kernels", "cluster", "study", "simulate")
 
 # what is typed after `planner` | files that it reads; `costly`: takes seconds when it goes through, `long` minutes
 TABLE = """
@@ -95,6 +95,8 @@ cost explain --gpu H200 --model model/config.json --phase prefill --tp 2 --devic
 cost configurations --gpu H200 --gpu H20 --phase prefill --size 16 --lengths 512,4096 --mode default |
 cost calibrate measured.csv --out made.yaml --json | measured.csv
 cost accuracy measured.csv --json | measured.csv
+cost kernels show H200 --json |
+cost kernels import kernels.whl --out made |
 cost measure tiny.yaml --runs 2 --draws 12 --seed 1 --engine sglang --tool aiperf --json | tiny.yaml costly
 cluster synth --nodes 4 --seed 1 --load 0.5 --filled 0.8 --fit random --nodes-per-asw 2 4 --type H200=1 --type H20=0.5 --out made.yaml |
 cluster show cluster.yaml --nodes node-0001..node-0003 --out made.md | cluster.yaml
@@ -125,7 +127,8 @@ class Line:
     @property
     def command(self) -> str:
         """The command, with its group."""
-        return " ".join(self.words[: 2 if self.words[0] in GROUPS else 1])
+        depth = 1 + sum(" ".join(self.words[:depth]) in GROUPS for depth in (1, 2))
+        return " ".join(self.words[:depth])
 
 
 def _line(text: str) -> Line:

@@ -1,10 +1,14 @@
 """A folder with a sound file of every kind that a command reads: what the fuzzer damages."""
 
+import io
 import json
 import lzma
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 Run = Callable[[list[str], Path], None]
 
@@ -173,6 +177,15 @@ c,autoregressive,,,,,,,9,qwen3-30b-a3b
 """
 
 
+def kernels_wheel() -> bytes:
+    """A package with one table of measured kernels."""
+    rows = pd.DataFrame({"gemm_dtype": "fp8", "m": [1, 8, 64], "n": 64, "k": 64, "latency": [0.01, 0.01, 0.02]})
+    wheel = io.BytesIO()
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("core/systems/data/h200_sxm/gemm/vllm/0.24.0/gemm_perf.parquet", rows.to_parquet())
+    return wheel.getvalue()
+
+
 def kubectl_list() -> dict[str, Any]:
     """Two nodes of eight H200 with a pod each, and a disruption budget."""
     held = {"cpu": "64", "memory": "1000Gi", "nvidia.com/gpu": "8", "pods": "110"}
@@ -277,5 +290,6 @@ def furnish(folder: Path, run: Run) -> None:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     (folder / "trace.csv.xz").write_bytes(lzma.compress(TRACE.encode()))
+    (folder / "kernels.whl").write_bytes(kernels_wheel())
     for line in MADE.splitlines():
         run(line.split(), folder)

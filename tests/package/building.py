@@ -9,11 +9,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DISTRIBUTION = "llm_fleet_planner"
-MOST_BYTES = 4_000_000
-"""Of the wheel; packages of a fitting size install in a second."""
+MOST_BYTES = 10_500_000
+"""Of the wheel; packages of a fitting size install in a second. Measured kernels are 6.6 million of them."""
 
 NEEDED = (
     "planner/py.typed",
+    "planner/files/kernels/shipped/H200.vllm.kernels",
     "planner/_shipped/gpu_specs/H200.yaml",
     "planner/_shipped/gpu_specs/prices.yaml",
     "planner/_shipped/workloads/azure-code-2023.yaml",

@@ -44,12 +44,16 @@ def pinned(path: Path) -> dict[str, str]:
     return {canonicalize_name(name): version for name, version in rows}
 
 
+OF_TESTS = ("dev", "peer")
+"""Extras that no user asks for."""
+
+
 def user_closure() -> set[str]:
-    """Names of all that the planner with every extra but `dev` brings in, whichever Python of ours on Linux, as the
-    packages installed here say."""
+    """Names of all that the planner with every extra but those of tests brings in, whichever Python of ours on Linux,
+    as the packages installed here say."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    texts = [*project["dependencies"], *(text for extra in extras if extra != "dev" for text in extras[extra])]
+    texts = [*project["dependencies"], *(text for extra in extras if extra not in OF_TESTS for text in extras[extra])]
     return {name for python in PYTHONS for name in _closure([Requirement(text) for text in texts], python)}
 
 

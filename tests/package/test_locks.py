@@ -14,7 +14,7 @@ ROUTER_PINS = ROOT / "tests/export/tools/pins/routers.txt"
 
 
 def test_the_lock_is_what_a_user_needs_in_the_versions_that_are_tested() -> None:
-    """Names as the installed packages ask for them, of every extra but `dev`; versions as constraints.txt has them."""
+    """Names as the installed packages ask for them, of every extra but of tests; versions of constraints.txt."""
     locked, needed, pins = read_lock(DEPENDENCIES_LOCK), user_closure(), pinned(CONSTRAINTS)
     assert {"distributed", "cryptography", "pyarrow", "ipywidgets", "plotly", "numpy"} < needed
     assert set(locked) == needed - {TORCH}

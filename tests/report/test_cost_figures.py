@@ -52,6 +52,8 @@ def part(name, compute=0.0, memory=0.0, network=0.0, latency=0.0, flops=0.0, mov
     return PartOfStep(
         name=name,
         ms=max(compute, memory) + network + latency,
+        formula_ms=max(compute, memory) + network + latency,
+        limit_ms=max(compute, memory, network) / 2,
         compute_ms=compute,
         memory_ms=memory,
         network_ms=network,

@@ -56,6 +56,12 @@ def command(
         screen.show_markdown("\n\n".join(map(block_text, report.accuracy_table(judged))))
         return
     _show(judged)
+    if doubts := [entry.run for entry in measured.runs if entry.run.doubt]:
+        first = doubts[0]
+        screen.show_prose(
+            f"left aside, as nothing can be concluded from them: {len(doubts):,} runs; the first is row {first.row} of "
+            f"{Path(first.file).name}: {first.doubt}"
+        )
 
 
 def _judged(
@@ -68,9 +74,8 @@ def _judged(
         cost.judged_step(m, measured.gpus[m.gpu], measured.models[m.model], calibration, file=file)
         for m, file in zip(measured.measurements, step_files, strict=True)
     ]
-    if left_out:
-        judged = cost.without_fit(judged, files.load_left_out())
-    return cost.accuracy(judged)
+    record = files.load_left_out() if left_out else None
+    return cost.accuracy(cost.with_records(judged, left_out=record, peer=files.load_peer()))
 
 
 def _row(item: "JudgedFigure") -> dict[str, object]:
@@ -89,19 +94,31 @@ def _row(item: "JudgedFigure") -> dict[str, object]:
         "high": in_file(item.high),
         "left_out": in_file(item.left_out),
         "rate_error": item.rate_error,
+        "peer": in_file(item.peer),
         "slice": item.slice,
         "reason": item.reason,
     }
 
 
 def _show(judged: "Accuracy") -> None:
-    columns = ("slice of", "", "points", "mean error", "median error", "bias", "not predicted")
+    columns = ("slice of", "", "points", "mean error", "median error", "bias", "not predicted", "in bands", "score")
+    beside = ("the peer's", "ours there", "peer")
+
+    def share(value: float | None) -> str:
+        return "" if value is None else f"{value:.1%}"
+
     rows = [
-        (s.dimension, s.name, s.points, f"{s.mean:.1%}", f"{s.median:.1%}", f"{s.bias:+.1%}", s.unanswered or "")
+        (
+            *(s.dimension, s.name, s.points, share(s.mean), share(s.median), f"{s.bias:+.1%}", s.unanswered or ""),
+            *("" if s.covered is None else f"{s.covered:.0%}", "" if s.interval is None else f"{s.interval:.2f}"),
+            *(s.peer_points or "", share(s.beside_peer), share(s.peer)),
+        )
         for s in judged.slices
     ]
     screen.show_table(
-        "Errors of rates, each at most 100 %; bias: median, positive where predicted too fast", columns, rows
+        "Errors of rates, each at most 100 %; bias: median, positive where predicted too fast",
+        columns + beside,
+        rows,
     )
     if judged.pairs:
         screen.show_prose(

@@ -1,5 +1,6 @@
 """`planner cost explain`, `planner cost configurations`: what a step costs, and which configurations compete."""
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +11,16 @@ from planner.domain import CostMode, Phase
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.domain import CostSettings, StepExplanation
+    from collections.abc import Callable
+
+    from planner.domain import CostSettings, PartOfStep, StepExplanation
+
+
+class KernelEngine(StrEnum):
+    """Engines with measured kernels."""
+
+    VLLM = "vllm"
+    SGLANG = "sglang"
 
 
 def command(
@@ -34,6 +44,9 @@ def command(
         bool, typer.Option(help="Computation hides communication, but in a mixed pass.")
     ] = True,
     kv_cache_rate: Annotated[float, typer.Option(help="Share of a prompt in the prefix cache.")] = 0.0,
+    engine: Annotated[
+        KernelEngine | None, typer.Option(help="Whose measured kernels count. [default: formulas alone]")
+    ] = None,
     calibration: cost_options.Calibration = None,
     figure: cost_options.FigureFile = None,
     force: cost_options.Force = False,
@@ -48,6 +61,7 @@ def command(
         cost_options.settings(calibration),
         two_micro_batches=two_micro_batches,
         kv_cache_rate=cost_options.share(kv_cache_rate, "--kv-cache-rate"),
+        engine=engine or "",
     )
     if phase is Phase.DECODE and kv_cache_rate:
         raise InputError("--kv-cache-rate: belongs to prefill, got decode.", hint="Leave it out.")
@@ -88,34 +102,58 @@ def _refuse_mixed(phase: Phase, chunk: int | None, prompt: int | None) -> None:
 
 
 def _show(e: "StepExplanation") -> None:
-    parts = sorted(e.parts, key=lambda part: -part.ms)
-    all_ms = e.step_ms + e.hidden_ms
-    rows = [
-        (p.name, p.ms, f"{p.ms / all_ms:.0%}", p.compute_ms, p.memory_ms, p.network_ms, p.latency_ms, p.bound)
-        for p in parts
-    ]
+    parts, all_ms = sorted(e.parts, key=lambda part: -part.ms), e.step_ms + e.hidden_ms
     if e.hidden_ms:
-        rows.append(("hidden behind computation", -e.hidden_ms, f"{-e.hidden_ms / all_ms:.0%}", 0.0, 0.0, 0.0, 0.0, ""))
+        parts.append(_hidden(e))
+    beside: dict[str, Callable[[PartOfStep], float | str]] = {
+        "by": lambda p: p.basis,
+        "formula": lambda p: p.formula_ms,
+    }
+    columns: dict[str, Callable[[PartOfStep], float | str]] = {
+        "part": lambda p: p.name,
+        "time": lambda p: p.ms,
+        **(beside if any(part.measured_ms is not None for part in parts) else {}),
+        "limit": lambda p: p.limit_ms,
+        "share": lambda p: f"{p.ms / all_ms:.0%}",
+        "compute": lambda p: p.compute_ms,
+        "memory": lambda p: p.memory_ms,
+        "network": lambda p: p.network_ms,
+        "latency": lambda p: p.latency_ms,
+        "bound by": lambda p: p.bound,
+    }
+    rows = [tuple(of(part) for of in columns.values()) for part in parts]
     c = e.parallel
     degrees = f"tp {c.tp}, dp {c.dp}" + (f", pp {c.pp}" if c.pp > 1 else "")
     chunk = f", chunk {e.chunk} of prompts of {e.prompt}" if e.chunk else ""
     title = f"{e.model} on {c.devices} {e.gpu} ({degrees}): {e.phase}, {e.length} tokens, batch {e.batch}{chunk} (ms)"
-    columns = ("part", "time", "share", "compute", "memory", "network", "latency", "bound by")
-    screen.show_table(title, columns, rows)
+    screen.show_table(title, tuple(columns), rows)
     time = _TIMES[e.phase]
     share = e.tokens_per_s_per_gpu / e.roofline_tokens_per_s_per_gpu
     lines = (
         f"{time}: {e.total_ms:,.2f} ms; {_rate(e)}, {share:.0%} of the roofline; bound by {e.bound}",
+        f"limit: the least that the data sheet leaves a part; the roofline, a step: {share * e.total_ms:,.2f} ms",
         f"memory per GPU: {e.weights_gb:.1f} GB of weights, {e.cache_gb:.1f} GB of KV cache, of {e.usable_gb:.1f} GB",
         f"origin of the estimate: {e.origin} ({e.origin_source}); rates of the GPU: data sheet",
     )
     if e.waiting > 1:
         waited_ms = e.waiting * e.step_ms
         screen.show_prose(f"attention ranks wait for the fullest: {e.step_ms:,.2f} ms become {waited_ms:,.2f} ms")
+    if e.pace != 1:
+        lines = (f"runs of this kind are {e.pace:.2f} times as fast as their parts add up to", *lines)
     for line in lines:
         screen.show_prose(line)
     if e.phase is Phase.PREFILL:
         screen.show_prose(_pool(e))
+
+
+def _hidden(e: "StepExplanation") -> "PartOfStep":
+    """What computation hides of the communication, as a part that takes less than nothing."""
+    from planner.domain import PartOfStep
+
+    none = dict.fromkeys(
+        ("formula_ms", "limit_ms", "compute_ms", "memory_ms", "network_ms", "latency_ms", "flops", "bytes"), 0.0
+    )
+    return PartOfStep(name="hidden behind computation", ms=-e.hidden_ms, bound="", basis="", **none)
 
 
 _TIMES = {

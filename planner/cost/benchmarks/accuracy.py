@@ -3,7 +3,7 @@ are farthest off.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -30,6 +30,7 @@ from planner.domain import (
     Precision,
     SliceError,
 )
+from planner.domain.model.formats import bits
 
 SAME_SPEED = 1.15
 """Measured rates of two GPU types within this ratio count as equal: as far as two engines are apart on equal work."""
@@ -117,7 +118,10 @@ def judged_step(
         low=predicted_ms * band.low,
         high=predicted_ms * band.high,
         kind=STEP_TIMES,
-        slices=(("GPU", m.gpu), ("model kind", kind), ("phase", str(phase)), ("precision", run.precision.text)),
+        slices=(
+            *(("GPU", m.gpu), ("model", m.model), ("model kind", kind)),
+            *(("phase", str(phase)), ("precision", bits(model.expert_bytes if model.experts else model.weight_bytes))),
+        ),
     )
 
 
@@ -127,31 +131,51 @@ def _distance(figure: JudgedFigure) -> float:
 
 
 def _slices(judged: Sequence[JudgedFigure]) -> Iterator[SliceError]:
-    """By kind of figure, of gains by drafts, then by every dimension."""
+    """By kind of figure, of gains by drafts, then by every dimension: there without the times of loops, whose rates
+    stand for them."""
     for kind in dict.fromkeys(figure.kind for figure in judged):
         yield _slice("figure", kind, [figure for figure in judged if figure.kind == kind])
     if gains := _draft_gains(judged):
-        yield _slice_of("figure", "gain of drafts", np.array(gains), np.ones(len(gains), dtype=bool))
-    for dimension in dict.fromkeys(name for figure in judged for name, _ in figure.slices):
-        words = sorted({dict(figure.slices).get(dimension, "") for figure in judged} - {""})
-        for word in words:
-            yield _slice(dimension, word, [f for f in judged if dict(f.slices).get(dimension) == word])
+        yield _errors_of("figure", "gain of drafts", np.array(gains), np.ones(len(gains), dtype=bool))
+    rates = [figure for figure in judged if figure.run.disaggregated or figure.metric not in _TIMES_OF_LOOPS]
+    for dimension in dict.fromkeys(name for figure in rates for name, _ in figure.slices):
+        by_word: dict[str, list[JudgedFigure]] = {}
+        for figure in rates:
+            by_word.setdefault(dict(figure.slices).get(dimension, ""), []).append(figure)
+        yield from (_slice(dimension, word, by_word[word]) for word in sorted(by_word) if word)
+
+
+_TIMES_OF_LOOPS = (Metric.TPOT, Metric.TTFT)
 
 
 def _slice(dimension: str, name: str, judged: Sequence[JudgedFigure]) -> SliceError:
     errors = np.array([figure.rate_error for figure in judged])
-    return _slice_of(dimension, name, errors, np.array([figure.predicted is not None for figure in judged]))
+    answered = np.array([figure.predicted is not None for figure in judged])
+    banded = any(figure.low is not None for figure in judged)
+    besides = [figure for figure in judged if figure.peer is not None]
+    return replace(
+        _errors_of(dimension, name, errors, answered),
+        covered=coverage(judged) if banded else None,
+        interval=interval_score(judged) if banded else None,
+        peer_points=len(besides),
+        beside_peer=_mean_error(figure.rate_error for figure in besides),
+        peer=_mean_error(figure.peer_error for figure in besides),
+    )
 
 
-def _slice_of(dimension: str, name: str, errors: Array, answered: NDArray[np.bool_]) -> SliceError:
+def _mean_error(errors: Iterable[float]) -> float | None:
     # One figure that is far off must not set the mean of its slice.
-    absolute = np.minimum(np.abs(errors), 1.0)
+    absolute = [min(abs(error), 1.0) for error in errors]
+    return sum(absolute) / len(absolute) if absolute else None
+
+
+def _errors_of(dimension: str, name: str, errors: Array, answered: NDArray[np.bool_]) -> SliceError:
     return SliceError(
         dimension=dimension,
         name=name,
         points=len(errors),
-        mean=float(absolute.mean()),
-        median=float(np.median(absolute)),
+        mean=_mean_error(errors.tolist()) or 0.0,
+        median=float(np.median(np.minimum(np.abs(errors), 1.0))),
         bias=float(np.median(errors[answered])) if answered.any() else 0.0,
         unanswered=int((~answered).sum()),
     )
@@ -204,9 +228,14 @@ def _work(run: BenchmarkRun, metric: Metric) -> tuple[object, ...]:
     return (run.model, run.load, metric, lengths, run.precision.expert_bytes, run.precision.mtp_tokens > 0, run.decode)
 
 
-def without_fit(judged: Sequence[JudgedFigure], recorded: dict[tuple[str, int, str], float]) -> list[JudgedFigure]:
-    """The figures with what a fit without them predicted, where it is `recorded`: by file name, row and metric."""
+Record = Mapping[tuple[str, int, str], float]
+"""Predictions that are kept, by file name, row and metric."""
+
+
+def with_records(judged: Sequence[JudgedFigure], *, left_out: Record | None = None, peer: Record) -> list[JudgedFigure]:
+    """The figures with what a fit without them predicted, and with what the peer says, where that is on record."""
+    keys = [(figure.run.file.rsplit("/", 1)[-1], figure.run.row, str(figure.metric)) for figure in judged]
     return [
-        replace(figure, left_out=recorded.get((figure.run.file.rsplit("/", 1)[-1], figure.run.row, str(figure.metric))))
-        for figure in judged
+        replace(figure, left_out=(left_out or {}).get(key), peer=peer.get(key))
+        for figure, key in zip(judged, keys, strict=True)
     ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from planner.cost import memory
 from planner.cost.arrays import Array
-from planner.cost.benchmarks.closed_loop import Loop, PassTimes, settle
+from planner.cost.benchmarks.closed_loop import Loop, PassTimes, passes_of, settle
 from planner.cost.benchmarks.engines import EngineHabits, EngineShares
 from planner.cost.device import CostContext
 from planner.cost.drafts import draft_of
@@ -98,6 +98,7 @@ def closed_loops(batch: Batch, times: PassTimes, shares: EngineShares, begin: Ar
     loop = Loop(
         tp=batch.column(lambda run: run.decode.tp),
         dp=batch.column(lambda run: run.decode.dp),
+        ep=batch.column(lambda run: run.decode.ep),
         prompt=batch.column(lambda run: run.input_tokens),
         answer=batch.column(lambda run: run.output_tokens),
         in_flight=batch.column(flying),
@@ -113,6 +114,15 @@ def closed_loops(batch: Batch, times: PassTimes, shares: EngineShares, begin: Ar
     }, figures.sequences
 
 
+def held_loops(batch: Batch, times: PassTimes, shares: EngineShares) -> Predicted:
+    """TPOT of aggregated pools at the sequences that were in them by Little's law, wherever a loop would settle."""
+    gain = batch.column(lambda run: gain_of(run, shares))
+    sequences = batch.column(in_decode)
+    loop = replace(_loop_of(batch, lambda run: run.decode), gain=gain)
+    tpot_ms, _, _ = passes_of(times, loop, sequences)
+    return {Metric.TPOT: tpot_ms}
+
+
 def _groups(run: BenchmarkRun) -> int:
     return run.decode.workers * run.decode.dp
 
@@ -123,6 +133,7 @@ def _loop_of(batch: Batch, pool: Callable[[BenchmarkRun], Pool]) -> Loop:
     return Loop(
         tp=batch.column(lambda run: pool(run).tp),
         dp=batch.column(lambda run: pool(run).dp),
+        ep=batch.column(lambda run: pool(run).ep),
         prompt=batch.column(lambda run: run.input_tokens),
         answer=batch.column(lambda run: run.output_tokens),
         in_flight=ones,
@@ -150,7 +161,7 @@ def prefill_pools(batch: Batch, times: PassTimes, shares: EngineShares) -> Predi
     loop = _loop_of(batch, _prefill_pool)
     whole_prompts = np.floor(loop.budget / loop.prompt) * loop.prompt
     chunk = np.where(whole_prompts > 0, whole_prompts, loop.budget)
-    ms = times.prefill_ms(loop, chunk)
+    ms = times.apart.prefill_ms(loop, chunk)
     return {Metric.INPUT_RATE: chunk / loop.tp / ms * MS_PER_S * shares.prefill_pool}
 
 
@@ -167,14 +178,14 @@ def prefill_steps(batch: Batch, times: PassTimes, _: EngineShares) -> Predicted:
     """Input rate of prefill steps of given batches."""
     loop = _loop_of(batch, _prefill_pool)
     chunk = batch.column(lambda run: run.batch_per_rank or 1.0) * loop.prompt
-    return {Metric.INPUT_RATE: chunk / loop.tp / times.prefill_ms(loop, chunk) * MS_PER_S}
+    return {Metric.INPUT_RATE: chunk / loop.tp / times.apart.prefill_ms(loop, chunk) * MS_PER_S}
 
 
 def prompt_batches(batch: Batch, times: PassTimes, _: EngineShares) -> Predicted:
     """Time to the first token of a batch that nothing else disturbs."""
     loop = _loop_of(batch, lambda run: run.decode)
     chunk = batch.column(_of_group) * loop.prompt
-    return {Metric.TTFT: times.prefill_ms(loop, chunk)}
+    return {Metric.TTFT: times.apart.prefill_ms(loop, chunk)}
 
 
 def static_batches(batch: Batch, times: PassTimes, shares: EngineShares) -> Predicted:

@@ -7,7 +7,7 @@
 | g | tokens that a pass yields a sequence (1 without drafts) | tokens |
 | T, T(b), T(c), c | a pass with what comes before the next one, its parts, a chunk (`planner.cost.mixed`) | ms |
 
-TPOT = T / g; TTFT = fixed + steps (L/c T(c) + T(b) / 2) + answers TPOT; b = N D TPOT / (TTFT + D TPOT), found as a
+TPOT = T / g; TTFT = fixed + steps (L/c T(c) + T(b) / 2) + answers TPOT + waves N L/c T(c); b = N D TPOT / (TTFT + D TPOT), found as a
 fixed point. Where memory holds fewer than N - those in prefill, the others wait: TTFT = (N / b - 1) D TPOT.
 Source: facts on aggregated serving and on the fit of the cost model.
 """
@@ -19,6 +19,7 @@ import numpy as np
 from planner.cost.arrays import Array
 from planner.cost.benchmarks.engines import EngineShares
 from planner.cost.device import Device
+from planner.cost.pace import Pace
 from planner.cost.mixed import Passes, added_ms, intake, pass_cost
 from planner.domain import CostSettings, ModelSpec
 from planner.units import MS_PER_S
@@ -35,6 +36,7 @@ class Loop:
 
     tp: Array
     dp: Array
+    ep: Array
     prompt: Array
     answer: Array
     in_flight: Array
@@ -71,8 +73,15 @@ class PassTimes:
             cached=loop.prompt + loop.answer / 2,
             chunk=chunk,
             prompt=loop.prompt,
+            ep=loop.ep,
         )
         return pass_cost(self.prefill, self.decode, self.model, self.settings, passes).total_ms
+
+    @property
+    def apart(self) -> "PassTimes":
+        """Of pools that take prompts in alone (`planner.cost.pace`)."""
+        prefill, decode = (replace(dev, pace=Pace(own=dev.pace.own)) for dev in (self.prefill, self.decode))
+        return replace(self, prefill=prefill, decode=decode)
 
     def prefill_ms(self, loop: Loop, chunk: Array) -> Array:
         """A pass of prompts alone."""
@@ -95,15 +104,23 @@ def settle(times: PassTimes, loop: Loop, shares: EngineShares, *, begin: Array |
     return replace(figures, sequences=b, ttft_ms=ttft)
 
 
-def _round(times: PassTimes, loop: Loop, shares: EngineShares, b: Array, flying: Array) -> LoopFigures:
-    """The figures at `b` sequences, and the sequences that these would leave in the batch."""
+def passes_of(times: PassTimes, loop: Loop, b: Array) -> tuple[Array, Array, Array]:
+    """TPOT at `b` sequences, the passes that a prompt waits for, and the time of a prompt among as many as fit (ms)."""
     chunk, share = intake(b, loop.prompt, loop.answer, loop.gain, loop.budget)
     none = np.zeros(b.shape)
     # In one call: most of what pricing takes does not grow with the array.
     decode_ms, prefill_ms, mixed_ms = times.ms(loop, np.stack([b, none, b]), np.stack([none, chunk, chunk]))
     tpot = (decode_ms + share * added_ms(decode_ms, prefill_ms, mixed_ms)) / loop.gain
     passes_ms = np.maximum(1.0, loop.prompt / chunk) * prefill_ms + decode_ms / 2
+    return tpot, passes_ms, loop.prompt / chunk * prefill_ms
+
+
+def _round(times: PassTimes, loop: Loop, shares: EngineShares, b: Array, flying: Array) -> LoopFigures:
+    """The figures at `b` sequences, and the sequences that these would leave in the batch."""
+    tpot, passes_ms, prompt_ms = passes_of(times, loop, b)
     ttft = shares.ttft_fixed_ms + shares.ttft_steps * passes_ms + shares.ttft_answers * tpot
+    # Of loops alone: where some always wait there are no waves.
+    ttft = ttft + np.where(flying < _ALL_WAITING, shares.ttft_waves * flying * prompt_ms, 0.0)
     answering = loop.answer * tpot
     settled = np.maximum(_FEWEST, np.minimum(loop.capacity, flying * answering / (ttft + answering)))
     return LoopFigures(sequences=settled, rate=b / loop.tp / tpot * MS_PER_S, tpot_ms=tpot, ttft_ms=ttft)

@@ -6,6 +6,7 @@
 | mtp_gain | tokens that a pass yields with three drafted ones | tokens |
 | prefill_pool | rate of a prefill pool behind a router over that of its steps | 1 |
 | ttft_fixed_ms, ttft_steps, ttft_answers | TTFT = fixed + steps x prefill passes + answers x TPOT | ms, 1, 1 |
+| ttft_waves | share of the time to take all prompts in flight in, that a closed loop adds: its equal answers end in waves | 1 |
 """
 
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from types import MappingProxyType
 
 from planner.cost.efficiency import merged
 from planner.domain import Calibration
+from planner.domain.efficiency import ANY_FAMILY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,7 @@ class EngineShares:
     ttft_fixed_ms: float
     ttft_steps: float
     ttft_answers: float
+    ttft_waves: float
 
 
 ENGINE_FACTORS = tuple(field.name for field in fields(EngineShares))
@@ -37,7 +40,7 @@ ENGINE_FACTORS = tuple(field.name for field in fields(EngineShares))
 class EngineHabits:
     """What an engine does by default, as its benchmarks are run.
 
-    `name` is whose factors it has. `tokens_per_step`: prompt tokens that a rank takes into a step. `reserved`: share of
+    `name` is whose factors and kernels it has. `tokens_per_step`: prompt tokens that a rank takes into a step. `reserved`: share of
     an answer whose cache is kept free before its request begins (1: none is ever evicted).
     """
 
@@ -53,7 +56,9 @@ _SGLANG = EngineHabits(name="sglang", tokens_per_step=16384, reserved=0.5)
 HABITS: Mapping[str, EngineHabits] = MappingProxyType(
     {
         "trt": _TRT,
+        "trtllm": _TRT,
         "tensorrt-llm": _TRT,
+        "trtllm": _TRT,
         "dynamo-trt": _TRT,
         "atom": _ATOM,
         "vllm": _VLLM,
@@ -71,6 +76,6 @@ def habits(engine: str) -> EngineHabits:
 
 @lru_cache(maxsize=256)
 def engine_shares(engine: str, calibration: Calibration | None) -> EngineShares:
-    """The factors of the engine that `engine` names, or of any."""
-    factors = merged(calibration)
-    return EngineShares(**{name: factors.factor(name, habits(engine).name).value for name in ENGINE_FACTORS})
+    """The factors of the engine that `engine` names; empty: of any."""
+    factors, family = merged(calibration), habits(engine).name if engine else ANY_FAMILY
+    return EngineShares(**{name: factors.factor(name, family).value for name in ENGINE_FACTORS})

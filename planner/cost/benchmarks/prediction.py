@@ -2,10 +2,11 @@
 
 A disaggregated pool's TPOT is predicted with the requests that were in it (Little's law of the measured rate), its
 input rate only where it was the limit: requests wait for it (WAITING of those in flight, QUEUE_OF_A_RANK before each of
-its ranks, TTFT above QUEUED_MS), and no run of the same machine, engine, precision and prompt takes in more than
-1 / NEAR_BEST as much.
+its ranks, TTFT above QUEUED_MS), and no run of the same machine, engine and precision takes in more than 1 / NEAR_BEST
+as much of prompts as long or longer.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from planner.cost.benchmarks.batches import (
     Predicted,
     closed_loops,
     decode_pools,
+    held_loops,
     in_decode,
     most_sequences,
     prefill_pools,
@@ -26,6 +28,7 @@ from planner.cost.benchmarks.batches import (
 from planner.cost.benchmarks.closed_loop import PassTimes
 from planner.cost.benchmarks.engines import EngineHabits, EngineShares, engine_shares, habits
 from planner.cost.device import CostContext, Device, device
+from planner.cost.pace import BUILT_IN_PACES, Paces, group_of, own_pace
 from planner.domain import (
     PHASES,
     BenchmarkRun,
@@ -38,6 +41,7 @@ from planner.domain import (
     Phase,
     Precision,
 )
+from planner.domain.model.formats import bits
 
 WAITING = 0.2
 QUEUED_MS = 2000.0
@@ -62,25 +66,29 @@ DISAGGREGATED: Mapping[Metric, str] = {
 
 
 def figures(
-    runs: Sequence[NamedRun], calibration: Calibration | None = None, *, among: Sequence[NamedRun] | None = None
+    runs: Sequence[NamedRun],
+    calibration: Calibration | None = None,
+    *,
+    among: Sequence[NamedRun] | None = None,
+    paces: Paces = BUILT_IN_PACES,
 ) -> tuple[JudgedFigure, ...]:
     """Every figure of the runs that is one of `KINDS` or `DISAGGREGATED`, predicted, in the order of the runs.
 
     `among`: the runs that tell which prefill pools were the limit (default: the same ones).
     """
     due = asked_figures(runs, among)
-    answers = Predictions(runs).of(calibration)
+    answers = Predictions(runs, paces=paces).of(calibration)
     return tuple(_judged(entry, metric, kind, answers, calibration) for entry, metric, kind in due)
 
 
 def asked_figures(
     runs: Sequence[NamedRun], among: Sequence[NamedRun] | None = None
 ) -> list[tuple[NamedRun, Metric, str]]:
-    """(run, metric, kind) of every measured figure that is to be predicted."""
+    """(run, metric, kind) of every measured figure that is to be predicted: none of a run in doubt."""
     saturated = _saturated([entry.run for entry in (runs if among is None else among)])
     due = []
     for entry in runs:
-        for metric, _ in entry.run.measured:
+        for metric, _ in entry.run.measured if not entry.run.doubt else ():
             if not entry.run.disaggregated:
                 kind = KINDS.get((entry.run.load, metric))
             elif metric is Metric.INPUT_RATE and (entry.run.file, entry.run.row) not in saturated:
@@ -136,9 +144,11 @@ def slices(entry: NamedRun) -> tuple[tuple[str, str], ...]:
         serving = "aggregated"
     return (
         ("GPU", run.gpu),
+        ("model", run.model),
         ("model kind", kind),
+        ("engine", habits(run.engine).name if run.engine else ""),
         ("phase", serving),
-        ("precision", run.precision.text),
+        ("precision", bits(run.precision.expert_bytes)),
         ("concurrency", _concurrency(run)),
     )
 
@@ -154,17 +164,22 @@ def _concurrency(run: BenchmarkRun) -> str:
 
 def _saturated(runs: Sequence[BenchmarkRun]) -> set[tuple[str, int]]:
     """(file, row) of the disaggregated runs whose prefill pool was the limit."""
-    queued = [run for run in runs if run.disaggregated and run.decode.gpus and _queued(run)]
-    best: dict[tuple[object, ...], float] = {}
-    for run in queued:
-        alike = _alike(run)
-        best[alike] = max(best.get(alike, 0.0), dict(run.measured)[Metric.INPUT_RATE])
-    near = (run for run in queued if dict(run.measured)[Metric.INPUT_RATE] >= NEAR_BEST * best[_alike(run)])
+    split = [run for run in runs if run.disaggregated and run.decode.gpus and Metric.INPUT_RATE in dict(run.measured)]
+    queued = [run for run in split if _queued(run)]
+    shown: dict[tuple[object, ...], list[tuple[float, float]]] = {}
+    for run in split:
+        shown.setdefault(_alike(run), []).append((run.input_tokens, dict(run.measured)[Metric.INPUT_RATE]))
+
+    def best(run: BenchmarkRun) -> float:
+        # Shorter prompts have fewer pairs a token: none is slower than a longer one was.
+        return max(rate for tokens, rate in shown[_alike(run)] if tokens >= run.input_tokens)
+
+    near = (run for run in queued if dict(run.measured)[Metric.INPUT_RATE] >= NEAR_BEST * best(run))
     return {(run.file, run.row) for run in near}
 
 
 def _alike(run: BenchmarkRun) -> tuple[object, ...]:
-    return (run.file, run.gpu, run.engine, run.model, run.precision.text, run.input_tokens)
+    return (run.gpu, habits(run.engine).name, run.model, run.precision.text)
 
 
 def _queued(run: BenchmarkRun) -> bool:
@@ -185,11 +200,14 @@ Answers = dict[tuple[str, int, Metric], float]
 class Predictions:
     """Runs parted into batches once, to be predicted with one calibration after another.
 
-    A batch whose factors are the same as the last time keeps its answers; closed loops begin where they last settled.
+    `held`: aggregated pools at the sequences that were in them, TPOT alone. A batch whose factors are the same as the last time keeps its answers; closed loops begin where they last settled.
     """
 
-    def __init__(self, runs: Sequence[NamedRun], *, exact: bool = True) -> None:
+    def __init__(
+        self, runs: Sequence[NamedRun], *, exact: bool = True, paces: Paces = BUILT_IN_PACES, held: bool = False
+    ) -> None:
         self._parts = tuple(_parts(runs))
+        self._paces, self._held = paces, held
         self._exact = exact
         self._settled: dict[int, Array] = {}
         self._answered: dict[int, tuple[object, Answers]] = {}
@@ -203,16 +221,21 @@ class Predictions:
 
     def _part(self, number: int, batch: Batch, way: str, calibration: Calibration | None) -> Answers:
         context = batch.context
-        by_phase = {
-            phase: device(context.gpu, context.model, phase, calibration, overlapped=np.zeros(1, dtype=bool))
-            for phase in PHASES
-        }
+        settings = replace(context.settings, calibration=calibration)
+        by_phase = {}
+        for phase in PHASES:
+            dev = device(context.gpu, context.model, phase, settings, overlapped=np.zeros(1, dtype=bool))
+            group = group_of(context.gpu, context.model, batch.habits.name)
+            by_phase[phase] = replace(dev, pace=own_pace(self._paces, group, phase, calibration))
         shares = engine_shares(batch.habits.name, calibration)
-        factors = (by_phase[Phase.PREFILL].efficiency, shares)
+        paces = tuple(dev.pace for dev in by_phase.values())
+        factors = (by_phase[Phase.PREFILL].efficiency, paces, shares)
         if number in self._answered and self._answered[number][0] == factors:
             return self._answered[number][1]
         times = _times(context, by_phase, shares)
-        if way == "closed":
+        if way == Load.CLOSED_LOOP and self._held:
+            predicted = held_loops(batch, times, shares)
+        elif way in _LOOPS:
             begin = None if self._exact else self._settled.get(number)
             predicted, self._settled[number] = closed_loops(batch, times, shares, begin)
         else:
@@ -226,6 +249,7 @@ class Predictions:
         return answers
 
 
+_LOOPS = (Load.CLOSED_LOOP, Load.SATURATED)
 _WAYS: Mapping[str, Callable[[Batch, PassTimes, EngineShares], Predicted]] = {
     **{str(load): predictor for load, predictor in PREDICTORS.items()},
     "decode pools": decode_pools,
@@ -263,10 +287,10 @@ def _parts(runs: Iterable[NamedRun]) -> Iterable[tuple[Batch, str]]:
             expert_bytes=precision.expert_bytes,
             kv_bytes=precision.kv_bytes,
         )
-        context = CostContext(gpu=entry.gpu, model=model, settings=CostSettings(mtp_tokens=precision.mtp_tokens))
+        context = CostContext(gpu=entry.gpu, model=model, settings=CostSettings(mtp_tokens=precision.mtp_tokens, engine=habit.name))
         for way in _ways(run):
             # Weights that do not fit leave no loop to settle.
-            if way == "closed" and most_sequences(entry.gpu, model, run, habit) <= 0:
+            if way in _LOOPS and most_sequences(entry.gpu, model, run, habit) <= 0:
                 continue
             key = (run.gpu, run.model, precision, habit, way)
             batches.setdefault(key, []).append(run)
@@ -281,4 +305,4 @@ def _ways(run: BenchmarkRun) -> tuple[str, ...]:
         measured = {metric for metric, _ in run.measured}
         in_pool = ("decode pools",) if {Metric.OUTPUT_RATE, Metric.TPOT} <= measured else ()
         return (*in_pool, "prefill pools")
-    return ("closed",) if run.load in (Load.CLOSED_LOOP, Load.SATURATED) else (str(run.load),)
+    return (str(run.load),)

@@ -17,7 +17,10 @@ from math import ceil
 import numpy as np
 
 from planner.cost.arrays import Array
+from planner.cost.kernels import KernelTime
+from planner.cost.kernels.grid import no_answer
 from planner.cost.layers.seam import Decoded, Intake, LayerCost, LayerWork, causal_pairs
+from planner.cost.measured import Kernels, Products
 from planner.domain.model import CompressedAttention
 from planner.domain.model.compressed import OVERLAPPING, PAGE_TOKENS, page_bytes
 
@@ -86,4 +89,25 @@ def packed_bytes(kinds: Sequence[tuple[CompressedAttention, int]], length: Array
     return np.asarray(block * (np.ceil(length / PAGE_TOKENS) + blocks))
 
 
-COMPRESSED = LayerCost(weights=_weights, prefill=_prefill, decode=_decode, cached=_cached)
+def _products(kind: CompressedAttention, hidden_size: int, tp: Array) -> Products:
+    """As one product over the hidden state: its matrices are narrow ones, one after another."""
+    return ((_weights(kind, hidden_size, tp) / hidden_size, np.full(np.shape(tp), float(hidden_size))),)
+
+
+def _context(kind: CompressedAttention, kernels: Kernels, intake: Intake, tp: Array) -> KernelTime:  # noqa: ARG001 - the seam's
+    return no_answer(intake.prompts, tp)
+
+
+def _generation(kind: CompressedAttention, kernels: Kernels, decoded: Decoded, tp: Array) -> KernelTime:  # noqa: ARG001 - the seam's
+    return no_answer(decoded.sequences, tp)
+
+
+COMPRESSED = LayerCost(
+    weights=_weights,
+    prefill=_prefill,
+    decode=_decode,
+    cached=_cached,
+    products=_products,
+    context=_context,
+    generation=_generation,
+)

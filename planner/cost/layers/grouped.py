@@ -13,7 +13,9 @@ Chunks are counted as windows of their length, which is what a token at the end 
 import numpy as np
 
 from planner.cost.arrays import Array
+from planner.cost.kernels import KernelTime, no_answer
 from planner.cost.layers.seam import Decoded, Intake, LayerCost, LayerWork, causal_pairs
+from planner.cost.measured import Kernels, Products, as_ones, of_prompts
 from planner.domain import GroupedAttention
 
 
@@ -81,4 +83,57 @@ def _cached(kind: GroupedAttention, tokens: Array, tp: Array, kv_bytes: float) -
     return np.asarray(held * _token_bytes(kind, tp, kv_bytes) + tokens * _index_bytes(kind))
 
 
-GROUPED = LayerCost(weights=_weights, prefill=_prefill, decode=_decode, cached=_cached)
+def _products(kind: GroupedAttention, hidden_size: int, tp: Array) -> Products:
+    heads, out = _split(kind.heads, tp), kind.matrices(hidden_size)
+    gate = out.get("q_proj", 0) / hidden_size / kind.heads  # columns a head, with a gate's
+    values = 0 if kind.keys_are_values else kind.value_width
+    columns = heads * gate + _split(kind.kv_heads, tp) * (kind.head_dim + values)
+    whole = np.full(np.shape(tp), float(hidden_size))
+    return ((columns, whole), (whole, heads * kind.value_width))
+
+
+def _split(heads: int, tp: Array) -> Array:
+    """Heads on one GPU: more GPUs than heads repeat them."""
+    return np.maximum(1.0, np.floor(heads / tp))
+
+
+def _context(kind: GroupedAttention, kernels: Kernels, intake: Intake, tp: Array) -> KernelTime:
+    heads, kv_heads = _split(kind.heads, tp), _split(kind.kv_heads, tp)
+    if kind.indexer is not None:  # what chooses the blocks was not measured apart
+        return no_answer(intake.prompts, intake.fresh, heads)
+    whole = kernels.tables.context_attention(
+        as_ones(intake.prompts),
+        as_ones(intake.fresh),
+        heads,
+        kv_heads,
+        kind.head_dim,
+        kernels.cache,
+        _width(kind),
+        intake.prompt - intake.fresh,
+    )
+    return of_prompts(whole, intake.prompts)
+
+
+def _generation(kind: GroupedAttention, kernels: Kernels, decoded: Decoded, tp: Array) -> KernelTime:
+    if kind.indexer is not None:
+        return no_answer(decoded.sequences, decoded.cached, tp)
+    return kernels.tables.generation_attention(
+        as_ones(decoded.sequences),
+        as_ones(decoded.cached),
+        _split(kind.heads, tp),
+        _split(kind.kv_heads, tp),
+        kind.head_dim,
+        kernels.cache,
+        _width(kind),
+    )
+
+
+GROUPED = LayerCost(
+    weights=_weights,
+    prefill=_prefill,
+    decode=_decode,
+    cached=_cached,
+    products=_products,
+    context=_context,
+    generation=_generation,
+)

@@ -12,10 +12,14 @@ prompts longer than what an indexer chooses, as kernels of sparse attention do.
 index scores = I i pairs; they run at the rate of FP8, which is not looked at: they count as scores.
 """
 
+from typing import Any
+
 import numpy as np
 
 from planner.cost.arrays import Array
-from planner.cost.layers.seam import Decoded, Intake, LayerCost, LayerWork, causal_pairs
+from planner.cost.kernels import KernelTime, no_answer
+from planner.cost.layers.seam import Decoded, Intake, LayerCost, LayerWork, causal_pairs, share_of_pairs
+from planner.cost.measured import Kernels, Products, as_ones, of_prompts, times_of
 from planner.domain import MlaAttention
 
 
@@ -93,4 +97,65 @@ def _cached(kind: MlaAttention, tokens: Array, tp: Array, kv_bytes: float) -> Ar
     return np.asarray(tokens * (kind.entry_bytes(kv_bytes) + _index_bytes(kind)) + 0 * tp)
 
 
-LATENT = LayerCost(weights=_weights, prefill=_prefill, decode=_decode, cached=_cached, alignment=128)
+_SPARSE = "zai-org/GLM-5"
+
+
+def _module(kind: MlaAttention, kernels: Kernels, *sizes: Array) -> tuple[Any, ...]:
+    """Which module tables are asked for."""
+    named = ("mla", "") if kind.indexer is None else ("dsa", _SPARSE)
+    # Measured in these formats alone.
+    form = "bfloat16" if kernels.weights == "bfloat16" else "fp8_block"
+    return (named[0], *sizes, form, kernels.cache, named[1])
+
+
+def _whole(kind: MlaAttention, kernels: Kernels) -> bool:
+    """Sparse attention is measured with its projections and its indexer, where it is."""
+    return kind.indexer is not None and kernels.tables.has_module("dsa")
+
+
+def _products(kind: MlaAttention, hidden_size: int, tp: Array) -> Products:
+    a, heads = kind, np.maximum(1.0, np.floor(kind.heads / tp))
+    whole = np.full(np.shape(tp), float(hidden_size))
+    written = np.full(np.shape(tp), float(a.kv_rank + a.rope_dim))
+    query = heads * (a.nope_dim + a.rope_dim)
+    into = ((written + a.query_rank, whole), (query, np.full(np.shape(tp), float(a.query_rank))))
+    first = into if a.query_rank else ((written + query, whole),)
+    return (
+        *first,
+        (heads * (a.nope_dim + a.value_dim), np.full(np.shape(tp), float(a.kv_rank))),
+        (whole, heads * a.value_dim + a.gate_width / tp),
+    )
+
+
+def _context(kind: MlaAttention, kernels: Kernels, intake: Intake, tp: Array) -> KernelTime:
+    heads, prompts = np.maximum(1.0, np.floor(kind.heads / tp)), as_ones(intake.prompts)
+    if _whole(kind, kernels):
+        whole = kernels.tables.context_module(*_module(kind, kernels, prompts, intake.prompt, heads))
+    elif kind.indexer is not None:
+        whole = no_answer(prompts, intake.prompt, heads)
+    else:
+        whole = kernels.latent.context_mla(prompts, intake.prompt, heads, kernels.cache)
+    return of_prompts(times_of(whole, share_of_pairs(intake)), intake.prompts)
+
+
+def _generation(kind: MlaAttention, kernels: Kernels, decoded: Decoded, tp: Array) -> KernelTime:
+    heads = np.maximum(1.0, np.floor(kind.heads / tp))
+    sequences, cached = as_ones(decoded.sequences), as_ones(decoded.cached)
+    if _whole(kind, kernels):
+        return kernels.tables.generation_module(*_module(kind, kernels, sequences, cached, heads))
+    if kind.indexer is not None:
+        return no_answer(sequences, cached, heads)
+    return kernels.latent.generation_mla(sequences, cached, heads, kernels.cache)
+
+
+LATENT = LayerCost(
+    weights=_weights,
+    prefill=_prefill,
+    decode=_decode,
+    cached=_cached,
+    products=_products,
+    context=_context,
+    generation=_generation,
+    whole=_whole,
+    alignment=128,
+)

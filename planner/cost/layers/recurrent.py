@@ -17,7 +17,10 @@ from dataclasses import replace
 import numpy as np
 
 from planner.cost.arrays import Array
+from planner.cost.kernels import KernelTime
+from planner.cost.kernels.grid import no_answer
 from planner.cost.layers.seam import Decoded, Intake, LayerCost, LayerWork
+from planner.cost.measured import Kernels, Products, as_ones, of_prompts
 from planner.domain.model import LinearAttention, Mamba2
 
 CHUNK = 64
@@ -60,5 +63,41 @@ def _cached(kind: _Recurrent, tokens: Array, tp: Array, kv_bytes: float) -> Arra
     return np.asarray(kind.held_bytes / tp + 0 * tokens)
 
 
-MAMBA2 = LayerCost(weights=_weights, prefill=_prefill, decode=_decode, cached=_cached)
+def _products(kind: _Recurrent, hidden_size: int, tp: Array) -> Products:
+    heads, _, value = _shape(kind)
+    out = heads * value / tp
+    whole = np.full(np.shape(tp), float(hidden_size))
+    # All that is projected from the hidden state, in one product.
+    return (((kind.parameters(hidden_size) / hidden_size - heads * value) / tp, whole), (whole, out))
+
+
+def _context(kind: _Recurrent, kernels: Kernels, intake: Intake, tp: Array) -> KernelTime:
+    return of_prompts(
+        _time(kind, kernels, "context", as_ones(intake.prompts), as_ones(intake.fresh), tp), intake.prompts
+    )
+
+
+def _generation(kind: _Recurrent, kernels: Kernels, decoded: Decoded, tp: Array) -> KernelTime:
+    once = np.ones(np.shape(decoded.sequences))
+    return _time(kind, kernels, "generation", as_ones(decoded.sequences), once, tp)
+
+
+def _time(kind: _Recurrent, kernels: Kernels, phase: str, sequences: Array, tokens: Array, tp: Array) -> KernelTime:
+    """Of the convolution and the recurrence; Mamba2's were not measured under these engines."""
+    if isinstance(kind, Mamba2):
+        return no_answer(sequences, tokens, tp)
+    heads, keys = (np.maximum(1.0, np.floor(count / tp)) for count in (kind.value_heads, kind.key_heads))
+    sort = "kda" if kind.channels else "gdn"
+    return kernels.tables.linear_attention(sort, phase, sequences, tokens, heads, keys, kind.value_dim)
+
+
+MAMBA2 = LayerCost(
+    weights=_weights,
+    prefill=_prefill,
+    decode=_decode,
+    cached=_cached,
+    products=_products,
+    context=_context,
+    generation=_generation,
+)
 LINEAR = replace(MAMBA2, alignment=CHUNK)

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 
 from planner.cost.arrays import Array
+from planner.cost.kernels import KernelTime
+from planner.cost.measured import Kernels, Products
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,9 @@ class LayerCost:
     prefill: (kind, hidden size, intake, tp, kv_bytes) -> work of the tokens that a step takes in
     decode: (kind, hidden size, decoded, tp, kv_bytes) -> work of a pass
     cached: (kind, tokens of a sequence, tp, kv_bytes) -> cache of a sequence on one GPU (bytes)
+    products: (kind, hidden size, tp) -> (columns, what is summed over) of the projections on one GPU
+    context, generation: (kind, kernels, intake or decoded, tp) -> measured time of what is no projection, or, where
+        tables have the layer's attention whole (`whole`), of all of it
     alignment: tokens that an engine's blocks are multiples of where they have to be as large as a state
     """
 
@@ -75,7 +80,16 @@ class LayerCost:
     prefill: Callable[[Any, int, Intake, Array, float], LayerWork]
     decode: Callable[[Any, int, Decoded, Array, float], LayerWork]
     cached: Callable[[Any, Array, Array, float], Array]
+    products: Callable[[Any, int, Array], Products]
+    context: Callable[[Any, Kernels, Intake, Array], KernelTime]
+    generation: Callable[[Any, Kernels, Decoded, Array], KernelTime]
+    whole: Callable[[Any, Kernels], bool] = lambda _, __: False
     alignment: int = 16
+
+
+def share_of_pairs(intake: Intake) -> Array:
+    """Pairs of query and key of a prompt whose beginning is cached, over those of the whole one."""
+    return causal_pairs(new=intake.fresh, total=intake.prompt) / causal_pairs(new=intake.prompt, total=intake.prompt)
 
 
 def causal_pairs(*, new: Array, total: Array, window: int = 0) -> Array:

@@ -60,7 +60,6 @@ from planner.units import MS_PER_S
 
 _GRID = np.array(BATCHES, dtype=float)
 PROMPT_TIME = 0.5  # of a bound on TTFT, that a prompt may wait for a place: it waits for nothing else then
-_ANY_ENGINE = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +135,7 @@ class MixedServers:
             decode=replace(alone, free_gb=alone.free_gb - buffers, batch_limit=np.minimum(limits, room)),
             prompts=PromptTimes.of(context, options, buckets, BATCHES),
             gain=np.full(len(options), context.settings.drafting.gain),
-            first_token=engine_shares(_ANY_ENGINE, context.settings.calibration),
+            first_token=engine_shares(context.settings.engine, context.settings.calibration),
         )
 
     def shape(self, row: int) -> ParallelConfig:

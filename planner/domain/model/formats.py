@@ -1,5 +1,6 @@
 """How weights and caches are stored."""
 
+import math
 from collections.abc import Iterable
 from enum import StrEnum
 
@@ -36,3 +37,8 @@ class CacheFormat(StrEnum):
     def element_bytes(self, told: float) -> float:
         """Bytes of an element, `told` by the model."""
         return {CacheFormat.AUTO: told, CacheFormat.FP8: 1.0, CacheFormat.BF16: 2.0}[self]
+
+
+def bits(size: float) -> str:
+    """Of a weight of so many bytes, without its scale."""
+    return f"{2 ** round(math.log2(8 * size))} bits"

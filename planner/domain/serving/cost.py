@@ -32,6 +32,7 @@ class CostSettings:
 
     `kv_cache_rate`: `cost.prefix_hits` makes hit shares of it; `prefixes` is what its `auto` draws on. `kv_cache_dtype`
     is in the scenario's model by the time that a scenario is read.
+    `engine`: whose measured kernels count (empty: formulas alone).
     `max_pipeline_stages`: None lets dense models take up to 8, models with experts none. `reach`: where a placed
     replica lies (None: as compactly as NVLink domains and switches allow). `speculation` stands for the `mtp_` keys.
     `engine`: whose servers these are (empty: any engine's).

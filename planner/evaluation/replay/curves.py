@@ -22,7 +22,6 @@ LENGTHS = 160  # of prompts, in equal proportions: 4 to 6 % apart
 _CHUNK_BATCHES = (0, 1, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 1024)
 _SHORTEST = 16
 _REDO_BUDGET = 8192
-_ANY_ENGINE = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +140,7 @@ class ServerCurves:
 
     def _mixed(self, pool: ReplayPool) -> ReplayPool:
         context, lengths, degrees = self._priced, self._lengths(), Degrees.of([self.shape])
-        shares = engine_shares(_ANY_ENGINE, context.settings.calibration)
+        shares = engine_shares(context.settings.engine, context.settings.calibration)
         chunks = (*(tokens for tokens in STEP_TOKENS if tokens < pool.budget), pool.budget)
         prompts = np.array(lengths, dtype=float)[:, None, None]
         hits = np.broadcast_to(np.asarray(hit_shares(context, prompts[None, :, 0, 0], degrees)), (1, len(lengths)))

@@ -25,12 +25,13 @@ from planner.files.benchmarks.llmd_reports import (
 )
 from planner.files.benchmarks.published_points import MOST_FAULTS, PUBLISHED_COLUMNS, read_published_points
 from planner.files.benchmarks.serving_points import SERVING_COLUMNS, read_serving_points
+from planner.files.benchmarks.silicon_points import SILICON_COLUMNS, read_silicon_points
 from planner.files.benchmarks.tool_runs import ToolResult, benchmark_runs
 from planner.files.benchmarks.vllm_results import is_vllm_result, read_vllm_result
 from planner.files.disk.csv_rows import csv_cells, listed
 from planner.files.disk.documents import parse_json, read_json, read_yaml
 from planner.files.disk.names import canonical, shipped_models
-from planner.files.disk.opening import MOST_OF_A_LINE, MOST_OF_A_LIST, opened
+from planner.files.disk.opening import MOST_OF_A_LINE, MOST_OF_A_LIST, opened, packing_of
 from planner.files.models.gpu_specs import load_gpu_specs
 from planner.files.models.models import load_model
 from planner.files.sections import Section, nearest_hint
@@ -67,11 +68,14 @@ def _runs(content: ToolResult | tuple[BenchmarkRun, ...], conditions: Conditions
 
 
 def _read(path: Path) -> ToolResult | tuple[BenchmarkRun, ...]:
-    """A file by what it begins with."""
+    """A file by what it begins with; packed ones are tables."""
     with opened(path) as stream:
+        packed = bool(packing_of(path, stream))
         head = stream.read(MOST_OF_A_LINE + 1)
     if head.startswith(MAGIC):
         return read_dynamo_profile(path)
+    if packed:
+        return read_point_table(path)
     text = head.decode("utf-8-sig", errors="replace").lstrip()
     first_line = text.partition("\n")[0]
     if not text.startswith("{"):
@@ -105,19 +109,27 @@ def _read_document(document: Section) -> ToolResult:
 
 
 _FOLDER = Path(__file__).resolve().parents[1] / "measurement_sets"
-GIVEN_POINTS = (_FOLDER / "published_points.csv", _FOLDER / "serving_points.csv")
-SERVING_SOURCE = "InferenceX (SemiAnalysis), public results, read November 2026"
+GIVEN_POINTS = (_FOLDER / "published_points.csv", _FOLDER / "serving_points.csv", _FOLDER / "silicon_points.csv.xz")
+# of the rows of a table that name none
+_SOURCES: Mapping[str, str] = {
+    "serving_points.csv": "InferenceX (SemiAnalysis), public results, read November 2026",
+    "silicon_points.csv.xz": "systems/silicon_sample.csv of aiconfigurator-core 0.12.0 (NVIDIA, Apache-2.0)",
+}
 # a column that one form alone has -> all that the form needs, and its reader
 _FORMS: dict[str, tuple[Sequence[str], Callable[[Path], tuple[BenchmarkRun, ...]]]] = {
     "phase_or_metric": (PUBLISHED_COLUMNS, read_published_points),
     "disaggregated": (SERVING_COLUMNS, read_serving_points),
+    "silicon_data_source": (SILICON_COLUMNS, read_silicon_points),
 }
 
 
 def load_given_benchmarks() -> tuple[BenchmarkRun, ...]:
-    """The runs that come with the planner, each with its source: published points, then runs under load."""
-    runs = (run for path in GIVEN_POINTS for run in read_point_table(path))
-    return tuple(run if run.source else replace(run, source=SERVING_SOURCE) for run in runs)
+    """The runs that come with the planner, each with its source: published points, then two sets of runs under load."""
+    return tuple(
+        run if run.source else replace(run, source=_SOURCES[path.name])
+        for path in GIVEN_POINTS
+        for run in read_point_table(path)
+    )
 
 
 def is_point_table(header: str) -> bool:
@@ -127,7 +139,7 @@ def is_point_table(header: str) -> bool:
 
 
 def read_point_table(path: Path) -> tuple[BenchmarkRun, ...]:
-    """The runs of a CSV file in one of the two forms, which its header tells. InputError as their readers."""
+    """The runs of a CSV file in one of the forms, which its header tells. InputError as their readers."""
     header = [cell.strip() for cell in next(csv_cells(path), [])]
     forms = [form for column, form in _FORMS.items() if column in header]
     if len(forms) != 1:
@@ -172,7 +184,9 @@ def require_names(
 def _resolved(run: BenchmarkRun, specs: Mapping[str, GpuSpec], further: Mapping[str, ModelSpec]) -> NamedRun:
     gpu = specs.get(canonical(run.gpu, specs))
     model = further.get(run.model) or _shipped_model(run.model)
-    reason, hint = run.precision.doubt, f"precision may be {PRECISION_RULE}." if run.precision.doubt else ""
+    reason, hint = run.doubt, "Leave the run out." if run.doubt else ""
+    if run.precision.doubt:
+        reason, hint = run.precision.doubt, f"precision may be {PRECISION_RULE}."
     if gpu is None:
         reason, hint = f"there is no GPU type {run.gpu!r:.80}.", nearest_hint(run.gpu[:80], specs, noun="GPU types")
     elif model is None:

@@ -228,6 +228,7 @@ def _question(
     cost_section = document.section("cost", optional=True)
     cost, cost_inputs = read_cost(cost_section, base, model)
     engine = require_loaded(document, read_engine(document), model)
+    cost = replace(cost, engine=engine.name)
     model = replace(model, kv_bytes=cost.kv_cache_dtype.element_bytes(model.kv_bytes))
     if model.stateful:
         model = replace(model, kept_states=engine.kept_states)

@@ -14,12 +14,13 @@ from planner.domain import PHASES, GpuSpec, Measurement, ModelSpec, Phase
 from planner.errors import InputError
 from planner.files.disk.csv_rows import LARGEST, listed, number_of, text_cells
 from planner.files.disk.names import shipped_models
-from planner.files.disk.opening import read_text
+from planner.files.disk.opening import read_text, text_lines
 from planner.files.models.gpu_specs import load_gpu_specs
 from planner.files.models.models import load_model
 from planner.files.sections import nearest_hint
 
-LEFT_OUT = Path(__file__).resolve().parents[1] / "measurement_sets" / "left_out.csv"
+LEFT_OUT = Path(__file__).resolve().parents[1] / "measurement_sets" / "left_out.csv.xz"
+PEER = Path(__file__).resolve().parents[1] / "measurement_sets" / "peer.csv.xz"
 PUBLISHED = Path(__file__).resolve().parents[1] / "measurement_sets" / "published.csv"
 _MOST_FAULTS = 5
 _COUNTED_FAULTS = 10_000
@@ -38,10 +39,20 @@ def is_step_table(path: Path) -> bool:
     return {"ms", "phase"} <= header
 
 
-def load_left_out() -> dict[tuple[str, int, str], float]:
-    """What fits without a point's configuration predicted of the points at hand: by file name, row and metric."""
-    rows = csv.DictReader(io.StringIO(read_text(LEFT_OUT), newline=""))
-    return {(row["file"], int(row["row"]), row["metric"]): float(row["by_configuration"]) for row in rows}
+def load_left_out(protocol: str = "by_configuration") -> dict[tuple[str, int, str], float]:
+    """What fits that left out a point's own configuration (row, model, GPU type, engine: see the file's columns)
+    predicted of the points at hand: by file name, row and metric."""
+    return _record(LEFT_OUT, protocol)
+
+
+def load_peer() -> dict[tuple[str, int, str], float]:
+    """What the peer's tables say of the points at hand, likewise."""
+    return _record(PEER, "predicted")
+
+
+def _record(path: Path, column: str) -> dict[tuple[str, int, str], float]:
+    rows = csv.DictReader(text_lines(path))
+    return {(row["file"], int(row["row"]), row["metric"]): float(row[column]) for row in rows if row[column]}
 
 
 def load_measurements(path: Path) -> tuple[Measurement, ...]:

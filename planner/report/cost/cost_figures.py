@@ -118,6 +118,11 @@ _SLICE = fields(
         "median_error=median",
         "bias",
         "not_predicted=unanswered",
+        "covered",
+        "interval",
+        "peer_points",
+        "beside_peer",
+        "peer",
     ),
 )
 
@@ -179,21 +184,38 @@ def slices_frame(judged: Accuracy) -> Frame:
     return table_of(_SLICE, judged.slices).frame()
 
 
+SLICES = ("figure", "model", "GPU", "engine", "phase", "precision")
+"""The dimensions that `accuracy_table` tells of."""
+FEWEST_OF_A_SLICE = 10
+
+
 def accuracy_table(judged: Accuracy) -> tuple[Block, ...]:
-    """Errors by kind of figure as a table, with the order of GPU types and the bands' cover below it."""
-    table = table_of(_KIND, (row for row in judged.slices if row.dimension == "figure")).block()
+    """Errors by kind of figure and by slice of ten figures or more as tables; the order of GPU types and the bands'
+    cover below them."""
+
+    def rows_of(dimension: str) -> list[SliceError]:
+        fewest = 1 if dimension == "figure" else FEWEST_OF_A_SLICE
+        return [row for row in judged.slices if row.dimension == dimension and row.points >= fewest]
+
+    tables = [table_of((Column(of, lambda row: row.name), *_ERRORS), rows_of(of)) for of in SLICES]
     order = f"{judged.in_order} of {judged.pairs} pairs of GPU types at equal work are in the right order"
-    return table, *paragraphs(f"{order}; {_percent('.0%')(judged.covered)} of the figures lie within their bands.")
+    cover = f"{_percent('.0%')(judged.covered)} of the figures lie within their bands"
+    blocks = (table.block() for table in tables if table.rows)
+    return *blocks, *paragraphs(f"{order}; {cover} (mean interval score {judged.interval:.2f}).")
 
 
 def _percent(digits: str) -> Callable[[float], str]:
     return lambda share: format(share, digits).replace("%", " %")
 
 
-_KIND: tuple[Column[SliceError], ...] = (
-    *fields("figure=name"),
+_ERRORS: tuple[Column[SliceError], ...] = (
     Column("figures", lambda row: row.points, str),
     Column("mean error", lambda row: row.mean, _percent(".1%")),
     Column("median error", lambda row: row.median, _percent(".1%")),
     Column("bias", lambda row: row.bias, _percent("+.1%")),
+    Column("in bands", lambda row: row.covered, _percent(".0%")),
+    Column("interval score", lambda row: row.interval, "{:.2f}".format),
+    Column("of these the peer's", lambda row: row.peer_points or None, str),
+    Column("ours there", lambda row: row.beside_peer, _percent(".1%")),
+    Column("peer", lambda row: row.peer, _percent(".1%")),
 )

@@ -17,6 +17,7 @@ from planner.domain import BenchmarkRun
 from planner.errors import InputError
 from planner.files import Conditions, load_benchmarks
 from planner.files.benchmarks.benchmark_files import GIVEN_POINTS
+from planner.files.disk.opening import text_lines
 
 SAID = Conditions(gpu="H200", model="mine", tp=8, dp=1, ep=1, gpus=8, precision="FP8")
 TEXTS = [name for name in reference_names("benchmark_results/*") if not name.endswith(".npz")]
@@ -114,7 +115,7 @@ def test_a_table_with_any_header(tmp_path: Path, header: list[str]) -> None:
 @given(data=st.data())
 @often
 def test_a_row_with_a_strange_cell(table: Path, tmp_path: Path, data: st.DataObject) -> None:
-    header, *rows = table.read_text(encoding="utf-8").splitlines()
+    header, *rows = "".join(text_lines(table)).splitlines()
     (cells,) = csv.reader([data.draw(st.sampled_from(rows))])
     strange = data.draw(st.sampled_from(["", "0", "-1", "nan", "inf", "1e999", "x", "2_0", "True", '"', "9" * 400]))
     cells[data.draw(st.integers(0, len(cells) - 1))] = strange

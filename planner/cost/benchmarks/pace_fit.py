@@ -1,0 +1,122 @@
+"""The fit of paces: what runs of one model under one engine on one GPU type have in common.
+
+| symbol | meaning | unit |
+|---|---|---|
+| y[i] | ln of measured over predicted rate of run i, at the sequences that were in it | 1 |
+| g, d | paces of its group and of its degrees (`planner.cost.pace`) | 1 |
+| s_g, s_d, s | how far these, and a run from them, may be expected to be off | 1 |
+| w[i] | weight of a run: (s / its trust)^2, less where nothing explains it | 1 |
+| Z, D | which run has which pace; their expected variances | 1 |
+
+minimise sum_i w[i] (y[i] - g - d)^2 / s^2 + sum g^2 / s_g^2 + sum d^2 / s_d^2: runs of a normal model with random
+effects, so that a group of few runs stays near 1. Effective degrees of freedom: the trace of
+(Z'WZ + s^2 D^-1)^-1 Z'WZ. A run that is c s off, c > 2, weighs 2 / c of one (Huber).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.cost.arrays import Array
+from planner.cost.benchmarks.engines import habits
+from planner.cost.benchmarks.prediction import Predictions, asked_figures
+from planner.cost.pace import Group, Pace, group_of
+from planner.domain import ModelSpec, NamedRun
+
+GROUP_SPREAD, DEGREES_SPREAD, RUN_SPREAD = 0.15, 0.08, 0.10
+_OUTLIER = 2.0
+_ROUNDS = 8
+
+Degrees = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaceFit:
+    """Paces by group, and of how many runs each; `freedom`: effective degrees of freedom."""
+
+    paces: Mapping[Group, Pace]
+    counts: Mapping[Group, int]
+    freedom: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacedRun:
+    """What one run says: ln of measured over predicted rate, and how far it may be off."""
+
+    group: Group
+    degrees: Degrees
+    log: float
+    trust: float = RUN_SPREAD
+
+
+TOLD_BY = {
+    "aggregated TPOT": 0.10,
+    "disaggregated decode TPOT": 0.12,
+    "saturated throughput": 0.10,
+    "static batch": 0.15,
+    "decode steps": 0.10,
+}
+"""Kinds of figures that tell a pace, and how far each may be off it."""
+OLD_ENGINES, OLD_TRUST = 2025, 2.5  # figures of engines before this year count little
+
+
+def paced_runs(runs: Sequence[NamedRun]) -> list[tuple[NamedRun, PacedRun]]:
+    """What the figures of runs say beside those predicted at pace 1."""
+    answers = Predictions(runs, paces={}, held=True).of(None)
+    told = []
+    for entry, metric, kind in asked_figures(runs):
+        predicted = answers.get((entry.run.file, entry.run.row, metric))
+        if kind in TOLD_BY and predicted is not None and entry.gpu is not None and entry.model is not None:
+            run, measured = entry.run, dict(entry.run.measured)[metric]
+            old = run.year is not None and run.year < OLD_ENGINES
+            paced = PacedRun(
+                group=group_of(entry.gpu, _as_run(entry), habits(run.engine).name),
+                degrees=(run.decode.tp, run.decode.dp, run.decode.ep),
+                log=float(np.log(predicted / measured if metric.is_time else measured / predicted)),
+                trust=TOLD_BY[kind] * (OLD_TRUST if old else 1.0),
+            )
+            told.append((entry, paced))
+    return told
+
+
+def _as_run(entry: NamedRun) -> ModelSpec:
+    """The model at the precision of the run."""
+    assert entry.model is not None
+    precision = entry.run.precision
+    return replace(entry.model, weight_bytes=precision.weight_bytes, expert_bytes=precision.expert_bytes)
+
+
+def fit_paces(runs: Sequence[PacedRun]) -> PaceFit:
+    """The paces that explain the runs."""
+    if not runs:
+        return PaceFit(paces={}, counts={}, freedom=0.0)
+    groups = sorted({run.group for run in runs})
+    places = sorted({(run.group, run.degrees) for run in runs})
+    columns = {key: k for k, key in enumerate([*groups, *places])}
+    design = np.zeros((len(runs), len(columns)))
+    for row, run in enumerate(runs):
+        design[row, columns[run.group]] = design[row, columns[run.group, run.degrees]] = 1.0
+    spread = np.array([GROUP_SPREAD] * len(groups) + [DEGREES_SPREAD] * len(places))
+    lns, freedom = _ridge(design, np.array([run.log for run in runs]), spread, np.array([r.trust for r in runs]))
+    of_degrees = {
+        group: tuple((key[1], float(lns[columns[key]])) for key in places if key[0] == group) for group in groups
+    }
+    return PaceFit(
+        paces={group: Pace(ln=float(lns[columns[group]]), degrees=of_degrees[group]) for group in groups},
+        counts={group: sum(run.group == group for run in runs) for group in groups},
+        freedom=freedom,
+    )
+
+
+def _ridge(design: Array, logs: Array, spread: Array, trust: Array) -> tuple[Array, float]:
+    """The random effects, and their effective degrees of freedom."""
+    weights = 1 / trust**2
+    paces = np.zeros(design.shape[1])
+    for _ in range(_ROUNDS):
+        off = np.abs(logs - design @ paces) / trust
+        held = weights * np.minimum(1.0, _OUTLIER / np.maximum(off, 1e-9))
+        information = design.T @ (held[:, None] * design)
+        paces = np.linalg.solve(information + np.diag(1 / spread**2), design.T @ (held * logs))
+    freedom = float(np.trace(np.linalg.solve(information + np.diag(1 / spread**2), information)))
+    return paces, freedom

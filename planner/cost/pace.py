@@ -1,0 +1,86 @@
+"""How fast a model runs on a GPU type under an engine, over what its kernels say: the residual of everything else.
+
+| symbol | meaning | unit |
+|---|---|---|
+| r | measured over predicted rate at the measured number of sequences | 1 |
+| g | ln of the pace of a group: GPU type, network, engine, bits of its weights | 1 |
+| d | what its degrees (tp, dp, ep) add | 1 |
+
+time = kernels' time / exp(g + d). Both are what many runs have in common, shrunk to 0 (`benchmarks/pace_fit.py`), and 0
+where nothing was measured: evidence shows that no pace of an engine, a GPU type or a precision carries over to models
+that were not measured. A calibration's `pace_prefill` and `pace_decode` come on top, by group (`place`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from planner.cost.arrays import Array, as_array
+from planner.cost.bands import known_as
+from planner.cost.efficiency import merged
+from planner.cost.pace_table import DEGREES, GROUPS
+from planner.domain import Calibration, CostSettings, GpuSpec, ModelSpec, Phase
+from planner.domain.model.formats import bits
+
+Group = tuple[str, str, str, str]
+"""GPU type, network, engine, precision."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """ln of the pace of a group, and what degrees add: ((tp, dp, ep), ln) each. `own`: ln of what somebody's own
+    measurements add, the one thing that prompts taken in apart have: pools of prefill go by their kernels alone."""
+
+    ln: float = 0.0
+    degrees: tuple[tuple[tuple[int, int, int], float], ...] = ()
+    own: float = 0.0
+
+    @property
+    def apart(self) -> float:
+        """The pace of steps of prompts alone."""
+        return float(np.exp(self.own))
+
+    def at(self, tp: Array, dp: Array, ep: Array) -> Array:
+        """The pace at these degrees, above 1 where a pass is faster than its kernels say."""
+        ln = as_array(self.ln + self.own)
+        for (t, d, e), more in self.degrees:
+            ln = ln + np.where((tp == t) & (dp == d) & (ep == e), more, 0.0)
+        return np.asarray(np.exp(ln))
+
+
+NO_PACE = Pace()
+Paces = Mapping[Group, Pace]
+BUILT_IN_PACES: Paces = {
+    group: Pace(ln=ln, degrees=DEGREES.get(group, ())) for group, (ln, _) in GROUPS.items()
+}
+
+
+def group_of(gpu: GpuSpec, model: ModelSpec, engine: str) -> Group:
+    """What a model on a GPU type is one of."""
+    return gpu.name, known_as(model), engine, bits(model.expert_bytes if model.experts else model.weight_bytes)
+
+
+def place(gpu: str, model: str, engine: str) -> str:
+    """The family under which a calibration's pace stands."""
+    return f"{gpu} {model} {engine}".strip()
+
+
+def pace_of(gpu: GpuSpec, model: ModelSpec, phase: Phase, settings: CostSettings) -> Pace:
+    """What was measured of the settings' engine; without an engine, kernels' times as they are."""
+    if not settings.engine:
+        return NO_PACE
+    return own_pace(BUILT_IN_PACES, group_of(gpu, model, settings.engine), phase, settings.calibration)
+
+
+def own_pace(paces: Paces, group: Group, phase: Phase, calibration: Calibration | None) -> Pace:
+    """The pace of a group, with what a calibration says of it on top."""
+    return _with_own(paces.get(group, NO_PACE), group, phase, calibration)
+
+
+@lru_cache(maxsize=1024)
+def _with_own(pace: Pace, group: Group, phase: Phase, calibration: Calibration | None) -> Pace:
+    families = (place(*group[:3]), place(*group[:2], ""))
+    own = merged(calibration).factor(f"pace_{phase}", *families).value
+    return pace if own == 1 else replace(pace, own=float(np.log(own)))

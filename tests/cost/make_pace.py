@@ -1,0 +1,51 @@
+"""Makes planner/cost/pace_table.py anew: the paces of all runs that come with the package.
+
+After a change of what kernels say of a pass, of the evidence, or of the names in planner/cost/band_table.py (a minute):
+
+    PYTHONPATH=tests/cost python tests/cost/make_pace.py > table.py && mv table.py planner/cost/pace_table.py
+"""
+
+import sys
+
+from benchmark_evidence import all_evidence
+
+from planner.cost.benchmarks.pace_fit import PaceFit, fit_paces, paced_runs
+
+LEAST = 0.002
+"""Of a logarithm: what degrees add below this is left out."""
+HEAD = '''"""Paces of what was measured. Made by tests/cost/make_pace.py.
+
+`GROUPS`: GPU type, network, engine, precision -> (ln of the pace, points). `DEGREES`: likewise -> what degrees add:
+((tp, dp, ep), ln) each. {points} points, {freedom:.0f} effective degrees of freedom.
+"""
+
+# fmt: off
+
+Group = tuple[str, str, str, str]
+GROUPS: dict[Group, tuple[float, int]] = {{
+'''
+
+
+def text(fit: PaceFit) -> str:
+    """The module."""
+    lines = [HEAD.format(points=sum(fit.counts.values()), freedom=fit.freedom)]
+    lines += [f"    {_words(group)}: ({pace.ln:.3f}, {fit.counts[group]}),\n" for group, pace in fit.paces.items()]
+    lines.append("}\nDEGREES: dict[Group, tuple[tuple[tuple[int, int, int], float], ...]] = {\n")
+    for group, pace in fit.paces.items():
+        degrees = [f"({of}, {more:.3f})" for of, more in pace.degrees if abs(more) >= LEAST]
+        if degrees:
+            lines.append(f"    {_words(group)}: ({', '.join(degrees)},),\n")
+    return "".join([*lines, "}\n"])
+
+
+def _words(group: tuple[str, ...]) -> str:
+    return "(" + ", ".join(f'"{word}"' for word in group) + ")"
+
+
+def main() -> None:
+    runs = [entry for entry in all_evidence().runs if not entry.reason and not entry.run.doubt]
+    sys.stdout.write(text(fit_paces([run for _, run in paced_runs(runs)])))
+
+
+if __name__ == "__main__":
+    main()

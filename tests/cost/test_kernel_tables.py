@@ -1,0 +1,362 @@
+"""Measured kernels: looked up as they were measured, between by another implementation, never falling, imported."""
+
+import csv
+import io
+import json
+import math
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.interpolate import RegularGridInterpolator
+
+from planner.cost.kernels import Basis, KernelTables, KernelTime, kernel_tables, tables_of
+from planner.cost.kernels.grid import grid_of
+from planner.cost.kernels.shapes import WORDS
+from planner.errors import InputError
+from planner.files.kernels import KernelGrid, kernels_there, packed, read_kernels
+from planner.files.kernels.importing import imported_kernels
+
+RAW = Path(__file__).parents[1] / "data" / "kernels" / "measured_kernels.csv"
+
+
+def shipped(gpu: str, engine: str) -> KernelTables:
+    tables = kernel_tables(gpu, engine)
+    assert tables is not None
+    return tables
+
+
+def raw_rows() -> list[tuple[KernelTime, float, str]]:
+    """What is answered for each row of the sample, and what was measured."""
+    lines = RAW.read_text(encoding="utf-8").splitlines()[1:]
+    return [
+        (
+            getattr(shipped(row["gpu"], row["engine"]), row["operation"])(**json.loads(row["arguments"])),
+            float(row["ms"]),
+            row["operation"],
+        )
+        for row in csv.DictReader(lines)
+    ]
+
+
+def test_rows_as_measured_are_answered() -> None:
+    """Sizes on the grids are those measured but for rounding and noise (where a larger size took less), those between
+    are close, and shapes are never taken for others."""
+    rows = raw_rows()
+    errors = {
+        basis: np.array([abs(time.ms / ms - 1) for time, ms, _ in rows if time.basis == basis])
+        for basis in (Basis.MEASURED, Basis.INTERPOLATED)
+    }
+    assert len(rows) > 370
+    assert sum(map(len, errors.values())) >= len(rows) - 5
+    assert np.median(errors[Basis.MEASURED]) < 0.001  # half a thousandth of rounding
+    assert np.quantile(errors[Basis.MEASURED], 0.9) < 0.06
+    assert len(errors[Basis.INTERPOLATED]) > 30
+    assert np.median(errors[Basis.INTERPOLATED]) < 0.03
+
+
+def test_every_operation_has_rows() -> None:
+    assert {operation for _, _, operation in raw_rows()} == set(shipped("H100", "sglang").grids)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_between_measured_sizes_as_another_implementation_has_it(seed: int) -> None:
+    stored = read_kernels(kernels_there()[("DGX-B200", "trtllm")]).grids["gemm"]
+    row = stored.words["dtype"].index("nvfp4")
+    grid = shipped("DGX-B200", "trtllm").grids["gemm"].ln_ms[row]
+    other = RegularGridInterpolator([np.log(sizes) for sizes in stored.axes.values()], grid.astype(float))
+    random = np.random.default_rng(seed)
+    m, n, k = (np.exp(random.uniform(np.log(sizes[0]), np.log(sizes[-1]), 200)) for sizes in stored.axes.values())
+    expected = np.exp(other(np.log(np.stack([m, n, k], axis=1))))
+    assert shipped("DGX-B200", "trtllm").gemm("nvfp4", m, n, k).ms == pytest.approx(expected, rel=1e-5)
+
+
+SIZES = st.lists(st.integers(1, 40_000), min_size=2, max_size=8).map(sorted).map(np.array)
+
+
+@given(
+    sizes=SIZES,
+    other=st.integers(1, 20_000),
+    key=st.sampled_from(sorted(kernels_there())),
+    tp=st.sampled_from([1, 3, 8]),
+)
+def test_times_never_fall_where_a_size_grows(sizes: np.ndarray, other: int, key: tuple[str, str], tp: int) -> None:
+    tables = shipped(*key)
+    times = (
+        tables.gemm("bfloat16", sizes, 4096 // tp, 4096),
+        tables.context_attention(1, sizes, 32 // tp, 8, 128),
+        tables.context_attention(sizes, min(other, 512), 32 // tp, 8, 128, window=1024),
+        tables.context_attention(1, 256, 32 // tp, 8, 128, past=sizes),
+        tables.generation_attention(sizes, other, 32 // tp, 8, 128, "fp8"),
+        tables.generation_attention(64, sizes, 32 // tp, 8, 128, window=4096),
+        tables.moe("bfloat16", sizes, 4096, 1536, 8, 128, tp, 2),
+        tables.moe("fp8_block", sizes, 5000, 1500, 8, 100, tp, 2, "balanced"),
+        tables.generation_module("mla", sizes, min(other, 4096), 128 // tp),
+        tables.all_reduce(sizes * 8192, tp),
+    )
+    for time in times:
+        steps = np.diff(np.log(time.ms[time.ms > 0]))
+        assert not (steps < -1e-5).any()
+
+
+def test_arrays_are_answered_as_numbers_are() -> None:
+    tables = shipped("H200", "vllm")
+    tokens, tp, ep = np.array([[1], [100], [30_000]]), np.array([1, 2, 8, 5]), np.array([8, 1, 4, 1])
+    together = tables.moe("fp8_block", tokens, 7168, 2048, 8, 256, tp, ep)
+    heads = tables.generation_attention(tokens, 3000, 96 // tp, 8, 128)
+    for row, column in np.ndindex(3, 4):
+        apart = tables.moe("fp8_block", int(tokens[row, 0]), 7168, 2048, 8, 256, int(tp[column]), int(ep[column]))
+        alone = tables.generation_attention(int(tokens[row, 0]), 3000, 96 // int(tp[column]), 8, 128)
+        assert together.ms[row, column] == pytest.approx(float(apart.ms), rel=1e-6)
+        assert together.basis[row, column] == apart.basis
+        assert heads.ms[row, column] == pytest.approx(float(alone.ms), rel=1e-6)
+        assert heads.basis[row, column] == alone.basis
+    assert {*together.basis.ravel().tolist()} == {Basis.MEASURED, Basis.INTERPOLATED, Basis.SCALED}
+
+
+def test_beyond_what_was_measured_time_goes_with_the_work() -> None:
+    tables = shipped("H200", "vllm")
+    most = tables.gemm("fp8", 32_768, 8192, 8192)
+    assert (most.basis, tables.gemm("fp8", 65_536, 8192, 8192).basis) == (Basis.MEASURED, Basis.SCALED)
+    assert tables.gemm("fp8", 65_536, 8192, 8192).ms == pytest.approx(2 * most.ms, rel=1e-5)
+    prompt = tables.context_attention(1, 16_384, 8, 1, 128)
+    assert tables.context_attention(1, 32_768, 8, 1, 128).ms == pytest.approx(4 * prompt.ms, rel=1e-5)
+    steps = tables.generation_attention(8, np.array([131_072, 262_144]), 8, 1, 128)
+    assert steps.ms[1] == pytest.approx(2 * steps.ms[0], rel=1e-5)
+
+
+def test_shapes_that_nobody_measured_take_a_neighbour_by_its_work() -> None:
+    tables = shipped("H200", "sglang")
+    near, asked = (tables.moe("fp8_block", 64, 7168, inter, 8, 256, 1, 8) for inter in (2048, 2200))
+    assert (near.basis, asked.basis) == (Basis.MEASURED, Basis.SCALED)
+    launch = tables.grids["moe"].launch_ms
+    assert launch < 0.05
+    assert asked.ms - launch == pytest.approx((near.ms - launch) * 2200 / 2048, rel=1e-4)
+    heads = [tables.context_attention(1, 16_384, count, 8, 128) for count in (64, 72)]
+    assert heads[1].ms == pytest.approx(heads[0].ms * 72 / 64, rel=0.001)
+    window = tables.generation_attention(64, np.array([1000, 3000, 90_000]), 8, 1, 64, window=2500)
+    assert window.ms == pytest.approx(tables.generation_attention(64, [1000, 2500, 2500], 8, 1, 64).ms, rel=1e-6)
+    assert (window.basis == Basis.SCALED).all()
+
+
+@pytest.mark.parametrize(("gpu", "engine"), [("H200", "vllm"), ("DGX-B200", "trtllm"), ("H100", "sglang")])
+def test_a_shape_left_out_is_met_by_its_neighbours(gpu: str, engine: str) -> None:
+    """Every twentieth shape of experts taken out of the tables, and asked for."""
+    stored = read_kernels(kernels_there()[(gpu, engine)])
+    experts = stored.grids["moe"]
+    rows = np.arange(len(experts.shapes))
+    kept = rows[rows % 20 != 0]
+    fewer = replace(experts, shapes=experts.shapes[kept], ln_ms=experts.ln_ms[kept])
+    tables = tables_of(replace(stored, grids={"moe": fewer}))
+    tokens = experts.axes["tokens"]
+    errors = []
+    for row in rows[::20]:
+        shape = dict(zip(experts.columns, experts.shapes[row].tolist(), strict=True))
+        words = {column: experts.words[column][shape[column]] for column in experts.words}
+        time = tables.moe(tokens=tokens, **{**shape, **words})
+        assert (time.basis[~np.isnan(experts.ln_ms[row])] == Basis.SCALED).all()
+        errors.append(np.abs(np.log(time.ms) - experts.ln_ms[row]))
+    assert len(errors) > 100
+    assert np.exp(np.nanmedian(errors)) - 1 < 0.18
+
+
+def test_a_chunk_takes_its_share_of_the_prompt() -> None:
+    tables = shipped("H100", "trtllm")
+    prompt = float(tables.context_attention(1, 16_384, 8, 1, 128).ms)
+    chunk = tables.context_attention(1, 4096, 8, 1, 128, past=np.arange(4) * 4096)
+    assert prompt < chunk.ms.sum() < 1.25 * prompt  # few queries fill a GPU less
+    windowed = tables.context_attention(1, 4096, 8, 1, 128, window=3000)
+    as_many_pairs = math.sqrt(2 * sum(min(token, 3000) for token in range(4096)))
+    assert windowed.ms == pytest.approx(float(tables.context_attention(1, as_many_pairs, 8, 1, 128).ms), rel=0.001)
+    assert windowed.basis == Basis.SCALED
+    assert chunk.basis.tolist() == [Basis.MEASURED, Basis.SCALED, Basis.SCALED, Basis.SCALED]
+
+
+def test_collectives_answer_within_what_was_measured() -> None:
+    tables = shipped("H200", "vllm")
+    alone, six, eight, sixteen = (tables.all_reduce(2**20, gpus) for gpus in (1, 6, 8, 16))
+    assert (alone.ms, six.ms, six.basis, eight.basis) == (0, eight.ms, Basis.SCALED, Basis.MEASURED)
+    assert math.isnan(sixteen.ms)
+    assert sixteen.basis == Basis.FORMULA
+    assert np.isnan(tables.all_reduce(np.array([1024, 2048]), np.array([[2], [16]])).ms).all()
+    assert np.isnan(tables.expert_exchange("dispatch", 64, 7168, 8, 256, 64).ms)
+    assert tables.all_reduce(2**20, 8, "eager").ms > eight.ms
+
+
+def test_what_was_not_measured_has_no_answer() -> None:
+    for time in (
+        shipped("H200", "vllm").gemm("nvfp4", np.array([1, 2]), 4096, 4096),
+        shipped("A100", "vllm").generation_module("dsa", np.array([1, 2]), 100, 8),
+        shipped("L40S", "trtllm").moe("nvfp4", np.array([1, 2]), 4096, 1536, 8, 128),
+        shipped("A100", "trtllm").hyper_connection(np.array([1, 2]), 4096),
+    ):
+        assert np.isnan(time.ms).all()
+        assert time.basis.tolist() == [Basis.FORMULA, Basis.FORMULA]
+    assert kernel_tables("MI300X", "vllm") is None
+    assert kernel_tables("H200", "unknown") is None
+
+
+def test_words_that_no_table_has_are_refused() -> None:
+    tables = shipped("H200", "vllm")
+    with pytest.raises(InputError, match=r"dtype must be one of bfloat16, fp8, .*, got 'fp3'"):
+        tables.gemm("fp3", 1, 1, 1)
+    with pytest.raises(InputError, match="distribution must be one of balanced"):
+        tables.moe("fp8", 1, 4096, 1536, 8, 128, distribution="zipf")
+    with pytest.raises(InputError, match="kind must be one of"):
+        tables.generation_module("rope", 1, 1, 1)
+
+
+def test_shipped_files_are_small_and_say_where_they_are_from() -> None:
+    files = kernels_there()
+    assert len(files) == 9 * 3
+    sizes = [path.stat().st_size for path in files.values()]
+    assert max(sizes) <= 3 << 20
+    assert sum(sizes) <= 8 << 20
+    for (gpu, engine), path in files.items():
+        stored = read_kernels(path)
+        assert (stored.gpu, stored.engine) == (gpu, engine)
+        assert stored.source.startswith("aiconfigurator_core-0.12.0")
+        assert stored.licence.startswith("Apache-2.0")
+        assert all(grid.versions for grid in stored.grids.values())
+        words = {
+            (column, word) for grid in stored.grids.values() for column in grid.words for word in grid.words[column]
+        }
+        assert {word for column, word in words if column != "model" and word not in WORDS[column]} == set()
+
+
+def test_files_read_back_are_written_alike() -> None:
+    path = kernels_there()[("A100", "sglang")]
+    assert packed(read_kernels(path)) == path.read_bytes()
+
+
+def _with_head(content: bytes, **keys: object) -> bytes:
+    """The file with other keys in its head."""
+    changed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(changed, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            new.writestr(name, json.dumps({**json.loads(data), **keys}) if name == "head.json" else data)
+    return changed.getvalue()
+
+
+def test_files_of_another_schema_and_damaged_ones_are_refused(tmp_path: Path) -> None:
+    content = kernels_there()[("A100", "vllm")].read_bytes()
+    path = tmp_path / "A100.vllm.kernels"
+    path.write_bytes(_with_head(content, schema=2))
+    with pytest.raises(InputError, match=r"A100\.vllm\.kernels: schema must be 1, got 2.*kernels import"):
+        kernel_tables("A100", "vllm", tmp_path)
+    for damaged in (b"", content[: len(content) // 2], _with_head(content, grids={"gemm": {}}), b"x" * 100):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match="is no readable table of kernels"):
+            read_kernels(path)
+    with pytest.raises(InputError, match="must be a folder of measured kernels"):
+        kernels_there(tmp_path / "none")
+
+
+def gemm_rows(slope: float = 1e-4) -> pd.DataFrame:
+    sizes = [(m, n, k) for m in (1, 2, 4, 8, 16, 64, 256) for n in (64, 128) for k in (64, 256)]
+    rows = [
+        {"gemm_dtype": dtype, "m": m, "n": n, "k": k, "latency": 0.01 + slope * m * n * k / 64**2}
+        for dtype in ("bfloat16", "fp8")
+        for m, n, k in sizes
+    ]
+    return pd.DataFrame(rows)
+
+
+def source_of(folder: Path, rows: pd.DataFrame, version: str = "0.24.0", table: str = "gemm") -> Path:
+    place = folder / "h200_sxm" / "gemm" / "vllm" / version
+    place.mkdir(parents=True)
+    rows.to_parquet(place / f"{table}_perf.parquet")
+    return folder
+
+
+def test_a_folder_of_tables_is_imported(tmp_path: Path) -> None:
+    """The newest version counts, and of an older one what the newest lacks; outliers become like their neighbours."""
+    rows = gemm_rows()
+    spike = (rows["m"] == 8) & (rows["n"] == 64) & (rows["k"] == 64)
+    newest = rows[rows["gemm_dtype"] == "fp8"].assign(latency=rows["latency"].where(~spike, 5.0))
+    source_of(tmp_path, newest, "0.24.0")
+    source_of(tmp_path, rows.assign(latency=rows["latency"] * 3), "0.9.0")
+    (kernels,) = imported_kernels(tmp_path)
+    tables = tables_of(kernels)
+    assert (kernels.gpu, kernels.engine, set(kernels.grids)) == ("H200", "vllm", {"gemm"})
+    assert kernels.grids["gemm"].versions == ("0.24.0", "0.9.0")
+    for row in rows[~spike].itertuples():
+        expected = row.latency * (1 if row.gemm_dtype == "fp8" else 3)
+        assert tables.gemm(row.gemm_dtype, row.m, row.n, row.k).ms == pytest.approx(expected, rel=6e-4)
+    assert float(tables.gemm("fp8", 8, 64, 64).ms) == pytest.approx(0.01 + 1e-4 * 16, rel=0.01)  # of its neighbours
+
+
+def test_tables_of_many_forms_become_one(tmp_path: Path) -> None:
+    """Messages are counted in bytes of two-byte elements, contexts from one token on, FP8 caches by one name."""
+    messages = [{"num_gpus": 8, "message_size": 2**k, "backend": "vllm_graph", "latency": 0.01 + k} for k in range(8)]
+    source_of(tmp_path / "a", pd.DataFrame(messages), table="custom_allreduce")
+    (kernels,) = imported_kernels(tmp_path / "a")
+    assert tables_of(kernels).all_reduce(2**5, 8).ms == pytest.approx(4.01, rel=0.001)
+    steps = [
+        {"num_heads": 8, "batch_size": batch, "isl": 1, "step": step, "latency": batch * step / 100}
+        for batch in (1, 2, 4)
+        for step in (3, 7, 8, 15)
+    ]
+    words = {"model": "ours", "gemm_type": "fp8_block", "kv_cache_dtype": "fp8_e4m3", "kernel_source": "any"}
+    source_of(tmp_path / "b", pd.DataFrame(steps).assign(**words), table="dsv4_hca_generation_module")
+    (kernels,) = imported_kernels(tmp_path / "b")
+    time = tables_of(kernels).generation_module("hca", 2, [4, 8, 16], 8, "fp8_block", "fp8")
+    assert time.ms == pytest.approx([0.06, 0.14, 0.3], rel=0.001)
+    assert (time.basis == Basis.MEASURED).all()
+
+
+def test_holes_are_filled_without_falling_and_not_from_afar() -> None:
+    stored = KernelGrid(
+        columns=("kind",),
+        words={"kind": ("gdn",)},
+        shapes=np.array([[0]]),
+        axes={"batch": np.array([1.0, 2, 4096]), "length": np.array([1.0, 2])},
+        ln_ms=np.array([[[np.nan, 0], [1, 2], [np.nan, np.nan]]], dtype=np.float32),
+        versions=("1",),
+        monotone=("batch", "length"),
+    )
+    grid = grid_of(stored, {})
+    times = grid.at(0, (np.array([[1], [2], [4096]]), np.array([1, 2])))
+    assert times.ms[:2] == pytest.approx(np.exp([[0, 0], [1, 2]]))
+    assert times.basis.tolist() == [[Basis.SCALED, Basis.MEASURED], [Basis.MEASURED] * 2, [Basis.FORMULA] * 2]
+    assert np.isnan(times.ms[2]).all()
+
+
+def test_a_wheel_is_imported_as_its_folder_is(tmp_path: Path) -> None:
+    source = source_of(tmp_path / "folder", gemm_rows())
+    wheel = tmp_path / "core.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path in source.rglob("*.parquet"):
+            archive.write(path, f"aiconfigurator_core/systems/data/{path.relative_to(source).as_posix()}")
+    (packed_kernels,), (kernels,) = imported_kernels(wheel), imported_kernels(source)
+    assert packed_kernels.source == "core.whl"
+    assert packed(replace(packed_kernels, source="folder")) == packed(kernels)
+
+
+def test_a_table_that_is_noise_is_left_out(tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    rows = gemm_rows()
+    source = source_of(tmp_path, rows.assign(latency=np.exp(random.normal(0, 2, len(rows)))))
+    (kernels,) = imported_kernels(source)
+    assert (kernels.grids, kernels.left_out) == ({}, ("gemm 0.24.0",))
+
+
+def test_tables_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"must have tables .*, got none.*Give the wheel"):
+        list(imported_kernels(tmp_path))
+    with pytest.raises(InputError, match="is no readable wheel or folder"):
+        list(imported_kernels(tmp_path / "none.whl"))
+    with pytest.raises(InputError, match=r"gemm_perf\.parquet: must have the column 'gemm_dtype', got \['m'"):
+        list(imported_kernels(source_of(tmp_path / "a", gemm_rows().drop(columns="gemm_dtype"))))
+    with pytest.raises(InputError, match=r"gemm_perf\.parquet: latency must be at least 0 ms, got -1"):
+        list(imported_kernels(source_of(tmp_path / "b", gemm_rows().assign(latency=-1.0))))
+    broken = source_of(tmp_path / "c", gemm_rows())
+    next(broken.rglob("*.parquet")).write_bytes(b"PAR1")
+    with pytest.raises(InputError, match="is no readable Parquet"):
+        list(imported_kernels(broken))
