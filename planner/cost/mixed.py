@@ -43,16 +43,7 @@ from planner.cost.limits import limits, lossless
 from planner.cost.measured import Kernels
 from planner.cost.parts import StepCost
 from planner.cost.prefix_hits import shape_hits
-from planner.cost.step import (
-    Steps,
-    carried,
-    common_parts,
-    drafts_parts,
-    fullest_rank,
-    scheduling_part,
-    score_part,
-    summed,
-)
+from planner.cost.step import Steps, carried, common_parts, drafts_parts, fullest_rank, scheduling_part, score_part, summed
 from planner.domain import PHASES, CostSettings, GpuSpec, ModelSpec, Origin, ParallelConfig, Phase, StepExplanation
 from planner.errors import InfeasibleError, InputError
 

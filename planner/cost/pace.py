@@ -52,7 +52,9 @@ class Pace:
 
 NO_PACE = Pace()
 Paces = Mapping[Group, Pace]
-BUILT_IN_PACES: Paces = {group: Pace(ln=ln, degrees=DEGREES.get(group, ())) for group, (ln, _) in GROUPS.items()}
+BUILT_IN_PACES: Paces = {
+    group: Pace(ln=ln, degrees=DEGREES.get(group, ())) for group, (ln, _) in GROUPS.items()
+}
 
 
 def group_of(gpu: GpuSpec, model: ModelSpec, engine: str) -> Group:

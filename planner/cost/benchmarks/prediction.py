@@ -287,9 +287,7 @@ def _parts(runs: Iterable[NamedRun]) -> Iterable[tuple[Batch, str]]:
             expert_bytes=precision.expert_bytes,
             kv_bytes=precision.kv_bytes,
         )
-        context = CostContext(
-            gpu=entry.gpu, model=model, settings=CostSettings(mtp_tokens=precision.mtp_tokens, engine=habit.name)
-        )
+        context = CostContext(gpu=entry.gpu, model=model, settings=CostSettings(mtp_tokens=precision.mtp_tokens, engine=habit.name))
         for way in _ways(run):
             # Weights that do not fit leave no loop to settle.
             if way in _LOOPS and most_sequences(entry.gpu, model, run, habit) <= 0:
