@@ -140,6 +140,11 @@ def measured(ms: Array) -> KernelTime:
     return KernelTime(ms=ms, basis=np.full(np.shape(ms), Basis.SCALED, np.int8))
 
 
+def at_least(time: KernelTime, ms: Array) -> KernelTime:
+    """The time, where tables go on beyond what was measured not below what the data sheet leaves it (NaN stays)."""
+    return KernelTime(ms=np.where(time.ms < ms, ms, time.ms), basis=np.broadcast_to(time.basis, np.broadcast_shapes(np.shape(time.ms), np.shape(ms))))
+
+
 def beyond(time: KernelTime, where: NDArray[np.bool_]) -> KernelTime:
     """The time without an answer where the tables do not hold."""
     return KernelTime(ms=np.where(where, np.nan, time.ms), basis=np.where(where, np.int8(Basis.FORMULA), time.basis))

@@ -5,8 +5,9 @@
 | r | measured over predicted rate at the measured number of sequences | 1 |
 | g | ln of the pace of a group: GPU type, network, engine, bits of its weights | 1 |
 | d | what its degrees (tp, dp, ep) add | 1 |
+| v | what the engine's version adds; 0 of versions that were not measured | 1 |
 
-time = kernels' time / exp(g + d). Both are what many runs have in common, shrunk to 0 (`benchmarks/pace_fit.py`), and 0
+time = kernels' time / exp(g + d + v). They are what many runs have in common, shrunk to 0 (`benchmarks/pace_fit.py`), and 0
 where nothing was measured: evidence shows that no pace of an engine, a GPU type or a precision carries over to models
 that were not measured. A calibration's `pace_prefill` and `pace_decode` come on top, by group (`place`).
 """
@@ -20,7 +21,7 @@ import numpy as np
 from planner.cost.arrays import Array, as_array
 from planner.cost.bands import known_as
 from planner.cost.efficiency import merged
-from planner.cost.pace_table import DEGREES, GROUPS
+from planner.cost.pace_table import DEGREES, GROUPS, VERSIONS
 from planner.domain import Calibration, CostSettings, GpuSpec, ModelSpec, Phase
 from planner.domain.model.formats import bits
 
@@ -30,17 +31,22 @@ Group = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """ln of the pace of a group, and what degrees add: ((tp, dp, ep), ln) each. `own`: ln of what somebody's own
+    """ln of the pace of a group, and what degrees and versions add: ((tp, dp, ep), ln) and (version, ln) each. `own`: ln of what somebody's own
     measurements add, the one thing that prompts taken in apart have: pools of prefill go by their kernels alone."""
 
     ln: float = 0.0
     degrees: tuple[tuple[tuple[int, int, int], float], ...] = ()
+    versions: tuple[tuple[str, float], ...] = ()
     own: float = 0.0
 
     @property
     def apart(self) -> float:
         """The pace of steps of prompts alone."""
         return float(np.exp(self.own))
+
+    def of_version(self, version: str) -> "Pace":
+        """The pace under one version."""
+        return replace(self, ln=self.ln + dict(self.versions).get(version, 0.0), versions=())
 
     def at(self, tp: Array, dp: Array, ep: Array) -> Array:
         """The pace at these degrees, above 1 where a pass is faster than its kernels say."""
@@ -53,7 +59,8 @@ class Pace:
 NO_PACE = Pace()
 Paces = Mapping[Group, Pace]
 BUILT_IN_PACES: Paces = {
-    group: Pace(ln=ln, degrees=DEGREES.get(group, ())) for group, (ln, _) in GROUPS.items()
+    group: Pace(ln=ln, degrees=DEGREES.get(group, ()), versions=VERSIONS.get(group, ()))
+    for group, (ln, _) in GROUPS.items()
 }
 
 

@@ -34,7 +34,7 @@ from planner.cost.efficiency import saturation
 from planner.cost.images import image_parts
 from planner.cost.kernels import Basis, KernelTime
 from planner.cost.layers import Intake
-from planner.cost.measured import beyond, glue_ms, measured, times_of
+from planner.cost.measured import at_least, beyond, glue_ms, measured, times_of
 from planner.cost.parts import PART_FIGURES, Part, StepCost
 from planner.domain import CostSettings, ModelSpec, Phase
 from planner.domain.model.spec import EMBEDDING_BYTES
@@ -42,6 +42,7 @@ from planner.domain.model.spec import EMBEDDING_BYTES
 _PERMUTED_BYTES = 6  # an expert's copy of a token: written and read on dispatch (1 byte), on combine (2 bytes)
 _STREAM_PASSES = 3  # of a further residual stream and block: read once to be mixed into one, then read and written
 _US_PER_MS = 1000.0
+_BYTE_PER_MS = 1e6  # of a GB/s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,7 +342,7 @@ def score_part(name: str, dev: Device, work: AttentionWork) -> Part:
         memory_ms=moved / dev.cache,
         flops=flops,
         bytes=moved,
-        kernel=work.scores,
+        kernel=None if work.scores is None else at_least(work.scores, moved / (dev.gpu.memory_gb_s * _BYTE_PER_MS)),
     )
 
 

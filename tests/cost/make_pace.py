@@ -5,7 +5,9 @@ After a change of what kernels say of a pass, of the evidence, or of the names i
     PYTHONPATH=tests/cost python tests/cost/make_pace.py > table.py && mv table.py planner/cost/pace_table.py
 """
 
+import json
 import sys
+from collections.abc import Sequence
 
 from benchmark_evidence import all_evidence
 
@@ -15,8 +17,8 @@ LEAST = 0.002
 """Of a logarithm: what degrees add below this is left out."""
 HEAD = '''"""Paces of what was measured. Made by tests/cost/make_pace.py.
 
-`GROUPS`: GPU type, network, engine, precision -> (ln of the pace, points). `DEGREES`: likewise -> what degrees add:
-((tp, dp, ep), ln) each. {points} points, {freedom:.0f} effective degrees of freedom.
+`GROUPS`: GPU type, network, engine, precision -> (ln of the pace, points). `DEGREES`, `VERSIONS`: likewise -> what
+degrees and versions of the engine add: ((tp, dp, ep), ln) and (version, ln) each. {points} points, {freedom:.0f} effective degrees of freedom.
 """
 
 # fmt: off
@@ -30,12 +32,16 @@ def text(fit: PaceFit) -> str:
     """The module."""
     lines = [HEAD.format(points=sum(fit.counts.values()), freedom=fit.freedom)]
     lines += [f"    {_words(group)}: ({pace.ln:.3f}, {fit.counts[group]}),\n" for group, pace in fit.paces.items()]
-    lines.append("}\nDEGREES: dict[Group, tuple[tuple[tuple[int, int, int], float], ...]] = {\n")
-    for group, pace in fit.paces.items():
-        degrees = [f"({of}, {more:.3f})" for of, more in pace.degrees if abs(more) >= LEAST]
-        if degrees:
-            lines.append(f"    {_words(group)}: ({', '.join(degrees)},),\n")
+    lines += ["}\n", "DEGREES: dict[Group, tuple[tuple[tuple[int, int, int], float], ...]] = {\n"]
+    lines += [row for group, pace in fit.paces.items() for row in _row(group, pace.degrees)]
+    lines += ["}\n", "VERSIONS: dict[Group, tuple[tuple[str, float], ...]] = {\n"]
+    lines += [row for group, pace in fit.paces.items() for row in _row(group, pace.versions)]
     return "".join([*lines, "}\n"])
+
+
+def _row(group: tuple[str, ...], added: Sequence[tuple[object, float]]) -> list[str]:
+    told = [f"({json.dumps(of) if isinstance(of, str) else of}, {more:.3f})" for of, more in added if abs(more) >= LEAST]
+    return [f"    {_words(group)}: ({', '.join(told)},),\n"] if told else []
 
 
 def _words(group: tuple[str, ...]) -> str:

@@ -3,18 +3,19 @@
 | symbol | meaning | unit |
 |---|---|---|
 | y[i] | ln of measured over predicted rate of run i, at the sequences that were in it | 1 |
-| g, d | paces of its group and of its degrees (`planner.cost.pace`) | 1 |
-| s_g, s_d, s | how far these, and a run from them, may be expected to be off | 1 |
+| g, d, v | paces of its group, of its degrees, of its version (`planner.cost.pace`) | 1 |
+| s_g, s_d, s_v, s | how far these, and a run from them, may be expected to be off | 1 |
 | w[i] | weight of a run: (s / its trust)^2, less where nothing explains it | 1 |
 | Z, D | which run has which pace; their expected variances | 1 |
 
-minimise sum_i w[i] (y[i] - g - d)^2 / s^2 + sum g^2 / s_g^2 + sum d^2 / s_d^2: runs of a normal model with random
+minimise sum_i w[i] (y[i] - g - d - v)^2 / s^2 + sum g^2 / s_g^2 + sum d^2 / s_d^2 + sum v^2 / s_v^2: runs of a normal model with random
 effects, so that a group of few runs stays near 1. Effective degrees of freedom: the trace of
 (Z'WZ + s^2 D^-1)^-1 Z'WZ. A run that is c s off, c > 2, weighs 2 / c of one (Huber).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from planner.cost.benchmarks.prediction import Predictions, asked_figures
 from planner.cost.pace import Group, Pace, group_of
 from planner.domain import ModelSpec, NamedRun
 
-GROUP_SPREAD, DEGREES_SPREAD, RUN_SPREAD = 0.15, 0.08, 0.10
+GROUP_SPREAD, DEGREES_SPREAD, VERSION_SPREAD, RUN_SPREAD = 0.15, 0.08, 0.10, 0.10
 _OUTLIER = 2.0
 _ROUNDS = 8
 
@@ -46,6 +47,7 @@ class PacedRun:
 
     group: Group
     degrees: Degrees
+    version: str
     log: float
     trust: float = RUN_SPREAD
 
@@ -73,6 +75,7 @@ def paced_runs(runs: Sequence[NamedRun]) -> list[tuple[NamedRun, PacedRun]]:
             paced = PacedRun(
                 group=group_of(entry.gpu, _as_run(entry), habits(run.engine).name),
                 degrees=(run.decode.tp, run.decode.dp, run.decode.ep),
+                version=run.engine_version,
                 log=float(np.log(predicted / measured if metric.is_time else measured / predicted)),
                 trust=TOLD_BY[kind] * (OLD_TRUST if old else 1.0),
             )
@@ -93,17 +96,26 @@ def fit_paces(runs: Sequence[PacedRun]) -> PaceFit:
         return PaceFit(paces={}, counts={}, freedom=0.0)
     groups = sorted({run.group for run in runs})
     places = sorted({(run.group, run.degrees) for run in runs})
-    columns = {key: k for k, key in enumerate([*groups, *places])}
+    versions = sorted({(run.group, run.version) for run in runs if run.version})
+    columns = {key: k for k, key in enumerate([*groups, *places, *versions])}
     design = np.zeros((len(runs), len(columns)))
     for row, run in enumerate(runs):
         design[row, columns[run.group]] = design[row, columns[run.group, run.degrees]] = 1.0
-    spread = np.array([GROUP_SPREAD] * len(groups) + [DEGREES_SPREAD] * len(places))
+        if run.version:
+            design[row, columns[run.group, run.version]] = 1.0
+    spread = np.repeat(
+        [GROUP_SPREAD, DEGREES_SPREAD, VERSION_SPREAD], [len(groups), len(places), len(versions)]
+    )
     lns, freedom = _ridge(design, np.array([run.log for run in runs]), spread, np.array([r.trust for r in runs]))
-    of_degrees = {
-        group: tuple((key[1], float(lns[columns[key]])) for key in places if key[0] == group) for group in groups
-    }
+
+    def of(group: Group, keys: Sequence[tuple[Group, Any]]) -> tuple[tuple[Any, float], ...]:
+        return tuple((key[1], float(lns[columns[key]])) for key in keys if key[0] == group)
+
     return PaceFit(
-        paces={group: Pace(ln=float(lns[columns[group]]), degrees=of_degrees[group]) for group in groups},
+        paces={
+            group: Pace(ln=float(lns[columns[group]]), degrees=of(group, places), versions=of(group, versions))
+            for group in groups
+        },
         counts={group: sum(run.group == group for run in runs) for group in groups},
         freedom=freedom,
     )

@@ -189,9 +189,9 @@ def _worst(table: npt.NDArray[np.int8], rows: Places, places: Sequence[_Place]) 
 
 def grid_of(stored: KernelGrid, growth: Mapping[str, float], flat_if: str = "", *, sparse: bool = False) -> Grid:
     """A stored grid, ready for lookups. `growth`: of time by size along an axis, as a power; one less for shapes whose
-    column `flat_if` is above 0 (attention with a window). `sparse`: time that hardly grew last along the last axis
-    stays so, as that of sparse attention with its context. Any other goes on by the work: where a start still counts,
-    the last growth would bring large sizes below what the data sheet leaves them."""
+    column `flat_if` is above 0 (attention with a window). `sparse`: time goes on as it grew last, as that of sparse
+    attention with its projections does. Any other goes on by the work: where a start still counts, the last growth
+    would bring large sizes below what the data sheet leaves them."""
     columns = dict(zip(stored.columns, stored.shapes.T, strict=True))
     less: npt.NDArray[np.float32] = (
         (columns[flat_if] > 0).astype(np.float32) if flat_if else np.zeros(len(stored.shapes), np.float32)
@@ -209,8 +209,7 @@ def grid_of(stored: KernelGrid, growth: Mapping[str, float], flat_if: str = "", 
             measured = np.concatenate([measured, np.zeros_like(measured)], axis=number + 1)
     basis = np.where(measured, np.int8(Basis.MEASURED), np.int8(Basis.SCALED))
     for number, power in enumerate(powers, start=1):
-        flat = _FLAT if sparse and number == len(powers) else -np.inf
-        ln_ms, far = _filled(ln_ms, axes[number - 1], power, number, flat)
+        ln_ms, far = _filled(ln_ms, axes[number - 1], power, number, as_last=sparse)
         basis = np.where(far, np.int8(Basis.FORMULA), basis)
     monotone = [number for number, axis in enumerate(stored.axes, start=1) if axis in stored.monotone]
     for number in monotone:  # what fills a hole takes no longer than what was measured of a larger size
@@ -231,8 +230,6 @@ def grid_of(stored: KernelGrid, growth: Mapping[str, float], flat_if: str = "", 
     )
 
 
-_FLAT = 0.25
-"""Growth by size, as a power, below which time does not go with the work."""
 _LAUNCH = 0.9
 """Of the fastest call of all: even that does something. Shapes left out are met best by it."""
 
@@ -241,9 +238,9 @@ _FAR = np.log(256)
 
 
 def _filled(
-    ln_ms: npt.NDArray[np.float32], axis: Floats, power: npt.NDArray[np.float32], along: int, flat: float
+    ln_ms: npt.NDArray[np.float32], axis: Floats, power: npt.NDArray[np.float32], along: int, *, as_last: bool
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
-    """Holes between two points filled linearly, those above by growth (the last one where that was below `flat`), those
+    """Holes between two points filled linearly, those above by growth (at most; `as_last`: the last one), those
     below by the smallest size's time; and which of them are far from what they were filled by."""
     table = np.moveaxis(ln_ms, along, -1)
     count = len(axis)
@@ -258,7 +255,7 @@ def _filled(
     before = np.take_along_axis(table, np.maximum(below - 1, 0), axis=-1)
     step = axis[np.maximum(below, 0)] - axis[np.maximum(below - 1, 0)]
     last = np.where(step > 0, (low - before) / np.where(step > 0, step, 1), np.nan)
-    slope = np.where(last < flat, np.clip(last, 0, most), most)
+    slope = np.where(as_last & np.isfinite(last), np.clip(last, 0, most), most)
     inside = np.where(below < 0, high, low + share * (high - low))
     filled = np.where(measured, table, np.where(above == count, low + slope * (axis - lower), inside))
     far = ~measured & ~np.isnan(filled) & (np.where(below < 0, upper - axis, axis - lower) > _FAR)
