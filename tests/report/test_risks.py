@@ -88,9 +88,10 @@ def test_estimated_prices_are_told_where_money_counts(plan: Plan) -> None:
         (Relation.MODEL, "deepseek-v3", "no measurement of this model (H20)"),
         (Relation.FORMULAS, "deepseek-v3", "no measurement of this model or of its like on such GPUs (H20)"),
         (
-            *(Relation.FORMULAS, "glm-5-fp8"),
+            *(Relation.FORMULAS, "nemotron-3-super-fp8"),
             "no measurement of this model or of its like on such GPUs (H20); layers that no fit has seen: "
-            f"{files.load_model('glm-5-fp8').unmeasured[0]}",
+            "Mamba2, 128 heads, state 64 x 128; 22 of 512 experts of 2,688 without gate, 1 shared of 5,376, latent "
+            "1,024",
         ),
     ],
 )

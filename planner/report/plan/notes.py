@@ -70,7 +70,7 @@ def carried(plan: Plan) -> str:
             gpus.setdefault(relation, []).append(estimate.gpu)
     parts = [f"{relation.words} ({', '.join(dict.fromkeys(names))})" for relation, names in gpus.items()]
     layers = plan.scenario.model.unmeasured if Relation.FORMULAS in gpus else ()
-    return "; ".join([*parts, *([f"layers that no fit has seen: {', '.join(layers)}"] if layers else [])])
+    return "; ".join([*parts, *([f"layers that no fit has seen: {'; '.join(layers)}"] if layers else [])])
 
 
 def _carried(plan: Plan) -> Iterator[str]:
