@@ -33,9 +33,9 @@ from planner.cost.device import CostContext, Device, device
 from planner.cost.drafts import Draft, draft_of
 from planner.cost.efficiency import saturation
 from planner.cost.images import image_parts
-from planner.cost.kernels import Basis, KernelTime
+from planner.cost.kernels import Basis, KernelTime, Rows
 from planner.cost.layers import Intake
-from planner.cost.measured import at_least, beyond, glue_ms, measured, times_of
+from planner.cost.measured import at_least, beyond, glue_ms, measured, rows_of, times_of
 from planner.cost.parts import PART_FIGURES, Part, StepCost
 from planner.domain import CostSettings, ModelSpec, Phase
 from planner.domain.model.spec import EMBEDDING_BYTES
@@ -133,7 +133,10 @@ def _faster(first: StepCost, other: StepCost) -> StepCost:
     def pick_kernel(a: Part, b: Part) -> KernelTime | None:
         if a.kernel is None or b.kernel is None:
             return None
-        return KernelTime(ms=pick(a.kernel.ms, b.kernel.ms), basis=np.where(better, b.kernel.basis, a.kernel.basis))
+        first, other = a.kernel, b.kernel
+        return KernelTime(
+            ms=pick(first.ms, other.ms), basis_of=lambda: np.where(better, other.basis, first.basis)
+        )
 
     parts = tuple(
         Part(
@@ -186,9 +189,7 @@ def carried(parts: tuple[Part, ...], relatives: tuple[Part, ...]) -> tuple[Part,
 def _as_much(kernel: KernelTime, part: Part, other: Part) -> KernelTime:
     here, there = part.formula_ms, other.formula_ms
     ratio = np.where(there > 0, here / np.where(there > 0, there, 1.0), 1.0)
-    ms = kernel.ms * ratio
-    basis = np.broadcast_to(np.maximum(kernel.basis, np.int8(Basis.SCALED)), np.shape(ms))
-    return KernelTime(ms=ms, basis=basis)
+    return kernel.becoming(kernel.ms * ratio, at_best=Basis.SCALED)
 
 
 def fullest_rank(dev: Device, settings: CostSettings, dp: Array) -> Array:
@@ -281,20 +282,23 @@ def common_parts(
     expansion of MLA's cache, where it differs from other products over weights.
     """
     loads = micro * passes
+    rows = rows_of(dev.kernels, new, loads)
     rate = dev.weights if expanding is None else expanding
     parts = [
-        _projections_part(dev, model, work, tp=steps.tp, rows=new, expanded=expanded, loads=loads, expanding=rate),
+        _projections_part(dev, model, work, steps.tp, new=new, expanded=expanded, loads=loads, expanding=rate, rows=rows),
         *(scores or (score_part("attention", dev, work),)),
         collectives.all_reduce_part(dev, model, tokens=new, tp=steps.tp, dp=steps.dp, micro_batches=loads),
         _small_kernels_part(dev, model, tokens=new, tp=steps.tp, loads=loads),
-        ffn.dense_part(dev, model, tokens=new, tp=steps.tp, micro_batches=loads),
+        ffn.dense_part(dev, model, tokens=new, tp=steps.tp, micro_batches=loads, rows=rows),
     ]
     if model.experts:
         tokens, devices = new / steps.tp, steps.devices
         experts_on_device = ceil_divide(model.experts.routed + settings.redundant_experts, devices)
         # Without groups every GPU does its part of every token: none is busier than another.
         imbalance = 1.0 if settings.balanced_experts else np.where(steps.dp > 1, dev.efficiency.imbalance, 1.0)
-        parts.append(ffn.shared_part(dev, model, tokens=tokens, tp=steps.tp, dp=steps.dp, micro_batches=loads))
+        parts.append(
+            ffn.shared_part(dev, model, tokens=tokens, tp=steps.tp, dp=steps.dp, micro_batches=loads, rows=rows)
+        )
         parts.append(
             ffn.routed_part(
                 dev,
@@ -351,12 +355,13 @@ def _projections_part(
     dev: Device,
     model: ModelSpec,
     work: AttentionWork,
-    *,
     tp: Array,
-    rows: Array,
+    *,
+    new: Array,
     expanded: Array,
     loads: Array,
     expanding: Array,
+    rows: Rows | None,
 ) -> Part:
     eff = dev.efficiency
     projections = ffn.gemm_part(
@@ -364,15 +369,15 @@ def _projections_part(
         dev,
         flops=2 * work.projection_macs,
         rate=dev.weights,
-        rows=rows,
+        rows=new,
         weight_bytes=work.weight_bytes,
         micro_batches=loads,
     )
     expansion = 2 * work.expansion_macs
     reached = expanding * eff.gemm * saturation(expanded / loads, eff.gemm_half)
     kernel = None
-    if dev.kernels is not None:
-        kernel = attention.projections_ms(model, dev.kernels, rows=rows, tp=tp, loads=loads)
+    if dev.kernels is not None and rows is not None:
+        kernel = attention.projections_ms(model, dev.kernels, rows, tp)
     return replace(
         projections,
         compute_ms=projections.compute_ms + expansion / reached,
