@@ -92,7 +92,9 @@ def projections_ms(model: ModelSpec, kernels: Kernels, rows: Rows, tp: Array) ->
     """Measured projections of all layers over the rows; those of layers whose tables have them with the rest are
     none."""
     times = [
-        times_of(products_ms(kernels, kernels.weights, cost_of(kind).products(kind, model.hidden_size, tp), rows), count)
+        times_of(
+            products_ms(kernels, kernels.weights, cost_of(kind).products(kind, model.hidden_size, tp), rows), count
+        )
         for kind, count in model.attentions
         if not cost_of(kind).whole(kind, kernels)
     ]

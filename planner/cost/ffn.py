@@ -64,9 +64,7 @@ def dense_part(
     if dev.kernels is not None and rows is not None and model.dense_layers:
         form, hidden = dev.kernels.weights, model.hidden_size
         kernel = added(
-            times_of(
-                products_ms(dev.kernels, form, _ffn_products(hidden, ffn.size / tp, gated=ffn.gated), rows), count
-            )
+            times_of(products_ms(dev.kernels, form, _ffn_products(hidden, ffn.size / tp, gated=ffn.gated), rows), count)
             for ffn, count in model.dense_ffns
         )
     return gemm_part(
