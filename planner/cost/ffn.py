@@ -13,6 +13,7 @@ compute = FLOPs / (rate eta(m)), eta(m) = eta_max m / (m + half), of routed expe
 memory = weights / bandwidth. Kernels that unpack weights read ahead: few rows cost them at most expert_reads x memory.
 """
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +28,7 @@ from planner.domain import Experts, ModelSpec
 from planner.domain.model.spec import EMBEDDING_BYTES
 
 IMBALANCE_DEVICES = 32
+_NO_CHANCE = 1e-300
 
 
 def gemm_part(
@@ -151,10 +153,12 @@ def routed_part(
     """Routed experts of all MoE layers for `tokens` per GPU on `devices` GPUs with `on_device` experts each."""
     eff = dev.efficiency
     visits = tokens * experts.active * busiest(imbalance, devices)
-    visited = 1 - (1 - experts.active / experts.routed) ** (tokens * devices / micro_batches)
+    missed = math.log(max(1 - experts.active / experts.routed, _NO_CHANCE))  # ln of a token's chance to miss an expert
+    visited = 1 - np.exp(missed * (tokens * devices / micro_batches))
     # Who has tokens at all loads one expert at least.
     loaded = np.maximum(on_device * visited, np.minimum(1, on_device))
-    eta = eff.expert * saturation(visits / micro_batches / loaded, eff.expert_half) ** eff.expert_power
+    full = saturation(visits / micro_batches / loaded, eff.expert_half)
+    eta = eff.expert * np.exp(eff.expert_power * np.log(full))  # several times as fast as a power
     weights = model.moe_layers * model.expert_parameters
     flops, moved = 2 * visits * weights, micro_batches * loaded * weights * model.expert_bytes
     memory_ms = moved / dev.memory
