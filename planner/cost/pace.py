@@ -7,9 +7,9 @@
 | d | what its degrees (tp, dp, ep) add | 1 |
 | v | what the engine's version adds; 0 of versions that were not measured | 1 |
 
-time = kernels' time / exp(g + d + v). They are what many runs have in common, shrunk to 0 (`benchmarks/pace_fit.py`), and 0
-where nothing was measured: evidence shows that no pace of an engine, a GPU type or a precision carries over to models
-that were not measured. A calibration's `pace_prefill` and `pace_decode` come on top, by group (`place`).
+time = kernels' time / exp(g + d + v). They are what many runs have in common, shrunk to 0 (`benchmarks/pace_fit.py`),
+and 0 where nothing was measured: evidence shows that no pace of an engine, a GPU type or a precision carries over to
+models that were not measured. A calibration's `pace_prefill` and `pace_decode` come on top, by group (`place`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,8 +31,9 @@ Group = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """ln of the pace of a group, and what degrees and versions add: ((tp, dp, ep), ln) and (version, ln) each. `own`: ln of what somebody's own
-    measurements add, the one thing that prompts taken in apart have: pools of prefill go by their kernels alone."""
+    """ln of the pace of a group, and what degrees and versions add: ((tp, dp, ep), ln) and (version, ln) each. `own`:
+    ln of what somebody's own measurements add, the one thing that prompts taken in apart have: pools of prefill go by
+    their kernels alone."""
 
     ln: float | Array = 0.0
     degrees: tuple[tuple[tuple[int, int, int], float], ...] = ()
@@ -46,8 +47,8 @@ class Pace:
 
     def of_versions(self, versions: Sequence[str]) -> "Pace":
         """The paces of runs, each under its version."""
-        told = dict(self.versions)
-        return replace(self, ln=self.ln + np.array([told.get(version, 0.0) for version in versions]), versions=())
+        by_version = dict(self.versions)
+        return replace(self, ln=self.ln + np.array([by_version.get(version, 0.0) for version in versions]), versions=())
 
     def at(self, tp: Array, dp: Array, ep: Array) -> Array:
         """The pace at these degrees, above 1 where a pass is faster than its kernels say."""
@@ -90,5 +91,5 @@ def own_pace(paces: Paces, group: Group, phase: Phase, calibration: Calibration 
 @lru_cache(maxsize=1024)
 def _with_own(pace: Pace, group: Group, phase: Phase, calibration: Calibration | None) -> Pace:
     families = (place(*group[:3]), place(*group[:2], ""))
-    own = merged(calibration).factor(f"pace_{phase}", *families).value
-    return pace if own == 1 else replace(pace, own=float(np.log(own)))
+    factor = merged(calibration).factor(f"pace_{phase}", *families).value
+    return pace if factor == 1 else replace(pace, own=float(np.log(factor)))

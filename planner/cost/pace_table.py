@@ -1,10 +1,12 @@
 """Paces of what was measured. Made by tests/cost/make_pace.py.
 
 `GROUPS`: GPU type, network, engine, precision -> (ln of the pace, points). `DEGREES`, `VERSIONS`: likewise -> what
-degrees and versions of the engine add: ((tp, dp, ep), ln) and (version, ln) each. 2266 points, 218 effective degrees of freedom.
+degrees and versions of the engine add: ((tp, dp, ep), ln) and (version, ln) each. 2266 points, 218
+effective degrees of freedom.
 """
 
 # fmt: off
+# ruff: noqa: E501 - a row a group
 
 Group = tuple[str, str, str, str]
 GROUPS: dict[Group, tuple[float, int]] = {

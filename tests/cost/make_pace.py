@@ -18,10 +18,12 @@ LEAST = 0.002
 HEAD = '''"""Paces of what was measured. Made by tests/cost/make_pace.py.
 
 `GROUPS`: GPU type, network, engine, precision -> (ln of the pace, points). `DEGREES`, `VERSIONS`: likewise -> what
-degrees and versions of the engine add: ((tp, dp, ep), ln) and (version, ln) each. {points} points, {freedom:.0f} effective degrees of freedom.
+degrees and versions of the engine add: ((tp, dp, ep), ln) and (version, ln) each. {points} points, {freedom:.0f}
+effective degrees of freedom.
 """
 
 # fmt: off
+# ruff: noqa: E501 - a row a group
 
 Group = tuple[str, str, str, str]
 GROUPS: dict[Group, tuple[float, int]] = {{
@@ -40,8 +42,10 @@ def text(fit: PaceFit) -> str:
 
 
 def _row(group: tuple[str, ...], added: Sequence[tuple[object, float]]) -> list[str]:
-    told = [f"({json.dumps(of) if isinstance(of, str) else of}, {more:.3f})" for of, more in added if abs(more) >= LEAST]
-    return [f"    {_words(group)}: ({', '.join(told)},),\n"] if told else []
+    pairs = [
+        f"({json.dumps(of) if isinstance(of, str) else of}, {more:.3f})" for of, more in added if abs(more) >= LEAST
+    ]
+    return [f"    {_words(group)}: ({', '.join(pairs)},),\n"] if pairs else []
 
 
 def _words(group: tuple[str, ...]) -> str:

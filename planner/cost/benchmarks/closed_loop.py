@@ -7,8 +7,8 @@
 | g | tokens that a pass yields a sequence (1 without drafts) | tokens |
 | T, T(b), T(c), c | a pass with what comes before the next one, its parts, a chunk (`planner.cost.mixed`) | ms |
 
-TPOT = T / g; TTFT = fixed + steps (L/c T(c) + T(b) / 2) + answers TPOT + waves N L/c T(c); b = N D TPOT / (TTFT + D TPOT), found as a
-fixed point. Where memory holds fewer than N - those in prefill, the others wait: TTFT = (N / b - 1) D TPOT.
+TPOT = T / g; TTFT = fixed + steps (L/c T(c) + T(b) / 2) + answers TPOT + waves N L/c T(c);
+b = N D TPOT / (TTFT + D TPOT), found as a fixed point. Where memory holds fewer than N - those in prefill, the others wait: TTFT = (N / b - 1) D TPOT.
 Source: facts on aggregated serving and on the fit of the cost model.
 """
 

@@ -8,8 +8,8 @@
 | w[i] | weight of a run: (s / its trust)^2, less where nothing explains it | 1 |
 | Z, D | which run has which pace; their expected variances | 1 |
 
-minimise sum_i w[i] (y[i] - g - d - v)^2 / s^2 + sum g^2 / s_g^2 + sum d^2 / s_d^2 + sum v^2 / s_v^2: runs of a normal model with random
-effects, so that a group of few runs stays near 1. Effective degrees of freedom: the trace of
+minimise sum_i w[i] (y[i] - g - d - v)^2 / s^2 + sum g^2 / s_g^2 + sum d^2 / s_d^2 + sum v^2 / s_v^2: runs of a normal
+model with random effects, so that a group of few runs stays near 1. Effective degrees of freedom: the trace of
 (Z'WZ + s^2 D^-1)^-1 Z'WZ. A run that is c s off, c > 2, weighs 2 / c of one (Huber).
 """
 
@@ -103,9 +103,7 @@ def fit_paces(runs: Sequence[PacedRun]) -> PaceFit:
         design[row, columns[run.group]] = design[row, columns[run.group, run.degrees]] = 1.0
         if run.version:
             design[row, columns[run.group, run.version]] = 1.0
-    spread = np.repeat(
-        [GROUP_SPREAD, DEGREES_SPREAD, VERSION_SPREAD], [len(groups), len(places), len(versions)]
-    )
+    spread = np.repeat([GROUP_SPREAD, DEGREES_SPREAD, VERSION_SPREAD], [len(groups), len(places), len(versions)])
     lns, freedom = _ridge(design, np.array([run.log for run in runs]), spread, np.array([r.trust for r in runs]))
 
     def of(group: Group, keys: Sequence[tuple[Group, Any]]) -> tuple[tuple[Any, float], ...]:
@@ -124,11 +122,11 @@ def fit_paces(runs: Sequence[PacedRun]) -> PaceFit:
 def _ridge(design: Array, logs: Array, spread: Array, trust: Array) -> tuple[Array, float]:
     """The random effects, and their effective degrees of freedom."""
     weights = 1 / trust**2
-    paces = np.zeros(design.shape[1])
+    paces: Array = np.zeros(design.shape[1])
     for _ in range(_ROUNDS):
         off = np.abs(logs - design @ paces) / trust
-        held = weights * np.minimum(1.0, _OUTLIER / np.maximum(off, 1e-9))
-        information = design.T @ (held[:, None] * design)
-        paces = np.linalg.solve(information + np.diag(1 / spread**2), design.T @ (held * logs))
+        trusted = weights * np.minimum(1.0, _OUTLIER / np.maximum(off, 1e-9))
+        information = design.T @ (trusted[:, None] * design)
+        paces = np.asarray(np.linalg.solve(information + np.diag(1 / spread**2), design.T @ (trusted * logs)))
     freedom = float(np.trace(np.linalg.solve(information + np.diag(1 / spread**2), information)))
     return paces, freedom

@@ -199,7 +199,8 @@ Answers = dict[tuple[str, int, Metric], float]
 class Predictions:
     """Runs parted into batches once, to be predicted with one calibration after another.
 
-    `held`: aggregated pools at the sequences that were in them, TPOT alone. A batch whose factors are the same as the last time keeps its answers; closed loops begin where they last settled.
+    `held`: aggregated pools at the sequences that were in them, TPOT alone. A batch whose factors are the same as the
+    last time keeps its answers; closed loops begin where they last settled.
     """
 
     def __init__(
@@ -290,7 +291,8 @@ def _parts(runs: Iterable[NamedRun]) -> Iterable[tuple[Batch, str]]:
             expert_bytes=precision.expert_bytes,
             kv_bytes=precision.kv_bytes,
         )
-        context = CostContext(gpu=entry.gpu, model=model, settings=CostSettings(mtp_tokens=precision.mtp_tokens, engine=habit.name))
+        settings = CostSettings(mtp_tokens=precision.mtp_tokens, engine=habit.name)
+        context = CostContext(gpu=entry.gpu, model=model, settings=settings)
         for way in _ways(run):
             # Weights that do not fit leave no loop to settle.
             if way in _LOOPS and most_sequences(entry.gpu, model, run, habit) <= 0:
