@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from planner.cost.arrays import Array
 from planner.cost.efficiency import Efficiency, efficiency_of
 from planner.cost.measured import Kernels, kernels_of
-from planner.cost.pace import NO_PACE, Pace, pace_of
+from planner.cost.residuals.pace import NO_PACE, Pace, pace_of
 from planner.domain import CostSettings, GpuSpec, ModelSpec, NetworkSettings, Phase
 from planner.errors import InputError
 from planner.files import catalog

@@ -17,7 +17,7 @@ from planner.cost.benchmarks.pace_fit import (
 )
 from planner.cost.device import CostContext
 from planner.cost.kernels import kernel_tables, products_time
-from planner.cost.pace import BUILT_IN_PACES, NO_PACE, Pace, group_of, pace_of
+from planner.cost.residuals.pace import BUILT_IN_PACES, NO_PACE, Pace, group_of, pace_of
 from planner.cost.step import FORMULAS_SHARE, Steps, step_cost
 from planner.domain import CostSettings, Phase
 

@@ -8,7 +8,8 @@
 | T, T(b), T(c), c | a pass with what comes before the next one, its parts, a chunk (`planner.cost.mixed`) | ms |
 
 TPOT = T / g; TTFT = fixed + steps (L/c T(c) + T(b) / 2) + answers TPOT + waves N L/c T(c);
-b = N D TPOT / (TTFT + D TPOT), found as a fixed point. Where memory holds fewer than N - those in prefill, the others wait: TTFT = (N / b - 1) D TPOT.
+b = N D TPOT / (TTFT + D TPOT), found as a fixed point. Where memory holds fewer than N - those in prefill, the others
+wait: TTFT = (N / b - 1) D TPOT.
 Source: facts on aggregated serving and on the fit of the cost model.
 """
 
@@ -20,7 +21,7 @@ from planner.cost.arrays import Array
 from planner.cost.benchmarks.engines import EngineShares
 from planner.cost.device import Device
 from planner.cost.mixed import Passes, added_ms, intake, pass_cost
-from planner.cost.pace import Pace
+from planner.cost.residuals.pace import Pace
 from planner.domain import CostSettings, ModelSpec
 from planner.units import MS_PER_S
 
@@ -79,7 +80,7 @@ class PassTimes:
 
     @property
     def apart(self) -> "PassTimes":
-        """Of pools that take prompts in alone (`planner.cost.pace`)."""
+        """Of pools that take prompts in alone (`planner.cost.residuals.pace`)."""
         prefill, decode = (replace(dev, pace=Pace(own=dev.pace.own)) for dev in (self.prefill, self.decode))
         return replace(self, prefill=prefill, decode=decode)
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.cost.bands import FEWEST_OWN_RESIDUALS, own_band
 from planner.cost.benchmarks.fit import Evidence, fit_benchmarks
 from planner.cost.benchmarks.prediction import figures
 from planner.cost.calibration import FreeFactor
 from planner.cost.efficiency import merged
+from planner.cost.residuals.bands import FEWEST_OWN_RESIDUALS, own_band
 from planner.domain import (
     PHASES,
     Calibration,

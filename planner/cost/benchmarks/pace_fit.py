@@ -3,7 +3,7 @@
 | symbol | meaning | unit |
 |---|---|---|
 | y[i] | ln of measured over predicted rate of run i, at the sequences that were in it | 1 |
-| g, d, v | paces of its group, of its degrees, of its version (`planner.cost.pace`) | 1 |
+| g, d, v | paces of its group, of its degrees, of its version (`planner.cost.residuals.pace`) | 1 |
 | s_g, s_d, s_v, s | how far these, and a run from them, may be expected to be off | 1 |
 | w[i] | weight of a run: (s / its trust)^2, less where nothing explains it | 1 |
 | Z, D | which run has which pace; their expected variances | 1 |
@@ -22,7 +22,7 @@ import numpy as np
 from planner.cost.arrays import Array
 from planner.cost.benchmarks.engines import habits
 from planner.cost.benchmarks.prediction import Predictions, asked_figures
-from planner.cost.pace import Group, Pace, group_of
+from planner.cost.residuals.pace import Group, Pace, group_of
 from planner.domain import ModelSpec, NamedRun
 
 GROUP_SPREAD, DEGREES_SPREAD, VERSION_SPREAD, RUN_SPREAD = 0.15, 0.08, 0.10, 0.10

@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 
 from planner.cost.arrays import Array
-from planner.cost.bands import FIGURES, figure_band
 from planner.cost.benchmarks.batches import (
     PREDICTORS,
     Batch,
@@ -27,7 +26,8 @@ from planner.cost.benchmarks.batches import (
 from planner.cost.benchmarks.closed_loop import PassTimes
 from planner.cost.benchmarks.engines import EngineHabits, EngineShares, engine_shares, habits
 from planner.cost.device import CostContext, Device, device
-from planner.cost.pace import BUILT_IN_PACES, Paces, group_of, own_pace
+from planner.cost.residuals.bands import FIGURES, figure_band
+from planner.cost.residuals.pace import BUILT_IN_PACES, Paces, group_of, own_pace
 from planner.domain import (
     PHASES,
     BenchmarkRun,

@@ -19,11 +19,11 @@ def combinations(*values: npt.ArrayLike) -> tuple[tuple[Combination, ...], Place
     arrays = [np.asarray(value, dtype=np.float64) for value in values]
     if sum(array.size for array in arrays) > _MOST_KEPT:
         return _combinations(arrays)
-    return _kept(tuple((array.shape, array.tobytes()) for array in arrays))
+    return _of_bytes(tuple((array.shape, array.tobytes()) for array in arrays))
 
 
 @lru_cache(maxsize=256)
-def _kept(arrays: tuple[tuple[tuple[int, ...], bytes], ...]) -> tuple[tuple[Combination, ...], Places]:
+def _of_bytes(arrays: tuple[tuple[tuple[int, ...], bytes], ...]) -> tuple[tuple[Combination, ...], Places]:
     return _combinations([np.frombuffer(numbers).reshape(shape) for shape, numbers in arrays])
 
 

@@ -19,9 +19,9 @@ from functools import lru_cache
 import numpy as np
 
 from planner.cost.arrays import Array, as_array
-from planner.cost.bands import known_as
 from planner.cost.efficiency import merged
-from planner.cost.pace_table import DEGREES, GROUPS, VERSIONS
+from planner.cost.residuals.bands import known_as
+from planner.cost.residuals.pace_table import DEGREES, GROUPS, VERSIONS
 from planner.domain import Calibration, CostSettings, GpuSpec, ModelSpec, Phase
 from planner.domain.model.formats import bits
 
