@@ -197,6 +197,8 @@ class KernelTables:
         moe_tp: Sizes = 1,
         moe_ep: Sizes = 1,
         distribution: str = "power_law_1.2",
+        *,
+        gated: bool = True,
     ) -> KernelTime:
         """The routed experts of the GPU that has most to do. `tokens`: of the whole layer, from all ranks together;
         `inter`: of an expert, before it is cut by `moe_tp`. A shape that was not measured takes the nearest one at as
@@ -206,7 +208,7 @@ class KernelTables:
         grid = self.grids.get("moe")
         if grid is None or grid.code("dtype", dtype) not in grid.columns["dtype"]:
             return no_answer(tokens, *wished)
-        shapes = found_once(partial(experts_shape, grid, dtype, distribution), *wished)
+        shapes = found_once(partial(experts_shape, grid, dtype, distribution, gated), *wished)
         return _at(grid, (tokens,), shapes, *wished)
 
     def linear_attention(
