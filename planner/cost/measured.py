@@ -14,13 +14,13 @@ Prompts of which the cache holds a part cost as much of a whole one as they have
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.arrays import Array, as_array
-from planner.cost.kernels import Basis, KernelTables, KernelTime, kernel_tables, products_time
+from planner.cost.kernels import Basis, KernelTables, KernelTime, Rows, kernel_tables, products_time
 from planner.domain import CostMode, CostSettings, GpuSpec, ModelSpec
 
 Products = tuple[tuple[Array, Array], ...]
@@ -95,28 +95,32 @@ def _expert_format(gpu: GpuSpec, model: ModelSpec) -> str:
 def added(times: Iterable[KernelTime]) -> KernelTime:
     """One after another: the sum, as sure as the least sure of them."""
     listed = list(times)
-    ms, basis = listed[0].ms, listed[0].basis
-    for time in listed[1:]:
-        ms, basis = ms + time.ms, np.maximum(basis, time.basis)
-    return KernelTime(ms=ms, basis=basis)
+    if len(listed) == 1:
+        return listed[0]
+    ms = sum((time.ms for time in listed[1:]), start=listed[0].ms)
+    return KernelTime(ms=ms, basis_of=lambda: reduce(np.maximum, (time.basis for time in listed)))
 
 
 def times_of(time: KernelTime, count: float | Array) -> KernelTime:
     """So many of it."""
-    return KernelTime(ms=np.asarray(time.ms * count), basis=np.broadcast_to(time.basis, np.shape(time.ms * count)))
+    return time.becoming(time.ms * count)
 
 
 def nothing(like: Array) -> KernelTime:
     """No time at all."""
-    return KernelTime(ms=np.zeros(np.shape(like)), basis=np.full(np.shape(like), Basis.MEASURED, np.int8))
+    return KernelTime.all_of(Basis.MEASURED, np.zeros(np.shape(like)))
 
 
-def products_ms(kernels: Kernels, form: str, products: Products, rows: Array, loads: Array | float) -> KernelTime:
-    """Products of one layer over `rows` in all passes that load the weights. FP8 with scales by block or by matrix
-    multiply alike: an engine whose kernel for one of them was slow on the day has another one since."""
+def rows_of(kernels: Kernels | None, rows: Array, loads: Array | float = 1.0) -> Rows | None:
+    """`rows` of products in all passes that load the weights; None where no tables are asked."""
+    return None if kernels is None else Rows.of(kernels.tables, rows, loads)
+
+
+def products_ms(kernels: Kernels, form: str, products: Products, rows: Rows) -> KernelTime:
+    """Products of one layer over all rows. FP8 with scales by block or by matrix multiply alike: an engine whose kernel
+    for one of them was slow on the day has another one since."""
     forms = ((form, 1.0), (_SAME_PRODUCTS[form], BLOCK_SCALES)) if form in _SAME_PRODUCTS else ((form, 1.0),)
-    tables = kernels.tables
-    return times_of(products_time(tables.gpu, tables.engine, forms, rows / loads, products), loads)
+    return products_time(kernels.tables, forms, rows, products)
 
 
 def experts_ms(kernels: Kernels, tokens: Array, *shape: Array | float) -> KernelTime:
@@ -126,7 +130,8 @@ def experts_ms(kernels: Kernels, tokens: Array, *shape: Array | float) -> Kernel
         return own
     other = kernels.tables.moe(_SAME_PRODUCTS[kernels.experts], tokens, *shape, kernels.distribution)
     return KernelTime(
-        ms=np.fmin(own.ms, BLOCK_SCALES * other.ms), basis=np.where(np.isnan(own.ms), other.basis, own.basis)
+        ms=np.fmin(own.ms, BLOCK_SCALES * other.ms),
+        basis_of=lambda: np.where(np.isnan(own.ms), other.basis, own.basis),
     )
 
 
@@ -137,17 +142,19 @@ def glue_ms(gpu: GpuSpec, *, kernels: float | Array, moved: Array, loads: Array 
 
 def measured(ms: Array) -> KernelTime:
     """A time that is as sure as what lies between measured kernels can be."""
-    return KernelTime(ms=ms, basis=np.full(np.shape(ms), Basis.SCALED, np.int8))
+    return KernelTime.all_of(Basis.SCALED, ms)
 
 
 def at_least(time: KernelTime, ms: Array) -> KernelTime:
     """The time, where tables go on beyond what was measured not below what the data sheet leaves it (NaN stays)."""
-    return KernelTime(ms=np.where(time.ms < ms, ms, time.ms), basis=np.broadcast_to(time.basis, np.broadcast_shapes(np.shape(time.ms), np.shape(ms))))
+    return time.becoming(np.where(time.ms < ms, ms, time.ms))
 
 
 def beyond(time: KernelTime, where: NDArray[np.bool_]) -> KernelTime:
     """The time without an answer where the tables do not hold."""
-    return KernelTime(ms=np.where(where, np.nan, time.ms), basis=np.where(where, np.int8(Basis.FORMULA), time.basis))
+    return KernelTime(
+        ms=np.where(where, np.nan, time.ms), basis_of=lambda: np.where(where, np.int8(Basis.FORMULA), time.basis)
+    )
 
 
 def of_prompts(whole: KernelTime, prompts: Array) -> KernelTime:

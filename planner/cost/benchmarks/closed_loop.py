@@ -19,8 +19,8 @@ import numpy as np
 from planner.cost.arrays import Array
 from planner.cost.benchmarks.engines import EngineShares
 from planner.cost.device import Device
-from planner.cost.pace import Pace
 from planner.cost.mixed import Passes, added_ms, intake, pass_cost
+from planner.cost.pace import Pace
 from planner.domain import CostSettings, ModelSpec
 from planner.units import MS_PER_S
 

@@ -6,7 +6,6 @@ its ranks, TTFT above QUEUED_MS), and no run of the same machine, engine and pre
 as much of prompts as long or longer.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
