@@ -1,7 +1,8 @@
 """Paces of what was measured. Made by tests/cost/make_pace.py.
 
 `GROUPS`: GPU type, network, engine, precision -> (ln of the pace, points). `DEGREES`, `VERSIONS`: likewise -> what
-degrees and versions of the engine add: ((tp, dp, ep), ln) and (version, ln) each. 2266 points, 218 effective degrees of freedom.
+degrees and versions of the engine add: ((tp, dp, ep), ln) and (version, ln) each. `POOLS`: ln of the pace of prompts
+taken in apart. 2312 points, 232 effective degrees of freedom.
 """
 
 # fmt: off
@@ -11,9 +12,9 @@ GROUPS: dict[Group, tuple[float, int]] = {
     ("A100", "gpt-oss-120b", "vllm", "4 bits"): (-0.010, 1),
     ("A100", "llama-3.1-70b", "trt", "16 bits"): (-0.010, 1),
     ("A100", "qwen3-235b-a22b", "vllm", "16 bits"): (0.086, 1),
-    ("DGX-B200", "deepseek-r1", "sglang", "4 bits"): (-0.137, 81),
-    ("DGX-B200", "deepseek-r1", "sglang", "8 bits"): (-0.100, 47),
-    ("DGX-B200", "deepseek-r1", "trt", "4 bits"): (-0.028, 106),
+    ("DGX-B200", "deepseek-r1", "sglang", "4 bits"): (-0.137, 83),
+    ("DGX-B200", "deepseek-r1", "sglang", "8 bits"): (-0.100, 50),
+    ("DGX-B200", "deepseek-r1", "trt", "4 bits"): (-0.028, 109),
     ("DGX-B200", "deepseek-r1", "trt", "8 bits"): (-0.008, 90),
     ("DGX-B200", "glm-5", "sglang", "4 bits"): (-0.170, 5),
     ("DGX-B200", "glm-5", "sglang", "8 bits"): (0.005, 12),
@@ -36,8 +37,8 @@ GROUPS: dict[Group, tuple[float, int]] = {
     ("DGX-B200", "qwen3.5-397b-a17b", "sglang", "8 bits"): (-0.008, 40),
     ("DGX-B300", "deepseek-r1", "sglang", "4 bits"): (0.074, 25),
     ("DGX-B300", "deepseek-r1", "sglang", "8 bits"): (-0.080, 12),
-    ("DGX-B300", "deepseek-r1", "trt", "4 bits"): (0.130, 5),
-    ("DGX-B300", "deepseek-r1", "trt", "8 bits"): (-0.063, 7),
+    ("DGX-B300", "deepseek-r1", "trt", "4 bits"): (0.130, 6),
+    ("DGX-B300", "deepseek-r1", "trt", "8 bits"): (-0.063, 8),
     ("DGX-B300", "glm-5", "sglang", "8 bits"): (0.017, 10),
     ("DGX-B300", "kimi-k2.5-nvfp4", "vllm", "4 bits"): (0.034, 15),
     ("DGX-B300", "minimax-m2.5", "vllm", "4 bits"): (-0.061, 41),
@@ -45,16 +46,16 @@ GROUPS: dict[Group, tuple[float, int]] = {
     ("DGX-B300", "qwen3.5-397b-a17b", "sglang", "16 bits"): (-0.022, 15),
     ("DGX-B300", "qwen3.5-397b-a17b", "sglang", "4 bits"): (-0.016, 24),
     ("DGX-B300", "qwen3.5-397b-a17b", "sglang", "8 bits"): (0.084, 7),
-    ("GB200-NVL72", "deepseek-r1", "sglang", "4 bits"): (0.024, 21),
-    ("GB200-NVL72", "deepseek-r1", "sglang", "8 bits"): (-0.024, 30),
-    ("GB200-NVL72", "deepseek-r1", "trt", "4 bits"): (0.102, 32),
-    ("GB200-NVL72", "deepseek-r1", "trt", "8 bits"): (0.115, 16),
-    ("GB200-NVL72", "kimi-k2.5-nvfp4", "trt", "4 bits"): (0.223, 14),
-    ("GB200-NVL72", "kimi-k2.5-nvfp4", "vllm", "4 bits"): (0.086, 14),
+    ("GB200-NVL72", "deepseek-r1", "sglang", "4 bits"): (0.024, 28),
+    ("GB200-NVL72", "deepseek-r1", "sglang", "8 bits"): (-0.024, 36),
+    ("GB200-NVL72", "deepseek-r1", "trt", "4 bits"): (0.102, 34),
+    ("GB200-NVL72", "deepseek-r1", "trt", "8 bits"): (0.115, 19),
+    ("GB200-NVL72", "kimi-k2.5-nvfp4", "trt", "4 bits"): (0.223, 16),
+    ("GB200-NVL72", "kimi-k2.5-nvfp4", "vllm", "4 bits"): (0.086, 15),
     ("GB200-NVL72", "llama-3.1-70b", "trt", "4 bits"): (0.050, 2),
-    ("GB300-NVL72", "deepseek-r1", "sglang", "4 bits"): (-0.019, 9),
+    ("GB300-NVL72", "deepseek-r1", "sglang", "4 bits"): (-0.019, 11),
     ("GB300-NVL72", "deepseek-r1", "sglang", "8 bits"): (-0.007, 17),
-    ("GB300-NVL72", "deepseek-r1", "trt", "4 bits"): (0.090, 8),
+    ("GB300-NVL72", "deepseek-r1", "trt", "4 bits"): (0.090, 9),
     ("GB300-NVL72", "deepseek-r1", "trt", "8 bits"): (-0.002, 6),
     ("H100", "deepseek-r1", "sglang", "8 bits"): (-0.019, 11),
     ("H100", "deepseek-r1", "trt", "8 bits"): (-0.037, 5),
@@ -70,8 +71,8 @@ GROUPS: dict[Group, tuple[float, int]] = {
     ("H100", "qwen3-32b", "trt", "8 bits"): (-0.011, 107),
     ("H100", "qwen3-32b", "vllm", "16 bits"): (-0.096, 55),
     ("H20", "deepseek-r1", "sglang", "8 bits"): (0.159, 1),
-    ("H200", "deepseek-r1", "sglang", "8 bits"): (-0.101, 35),
-    ("H200", "deepseek-r1", "trt", "8 bits"): (-0.077, 79),
+    ("H200", "deepseek-r1", "sglang", "8 bits"): (-0.101, 38),
+    ("H200", "deepseek-r1", "trt", "8 bits"): (-0.077, 83),
     ("H200", "glm-5", "sglang", "8 bits"): (0.080, 10),
     ("H200", "gpt-oss-120b", "trt", "4 bits"): (-0.217, 47),
     ("H200", "gpt-oss-120b", "vllm", "4 bits"): (-0.050, 31),
@@ -92,8 +93,8 @@ GROUPS: dict[Group, tuple[float, int]] = {
     ("MI300X", "llama-3.1-70b", "vllm", "8 bits"): (-0.041, 5),
     ("MI355X", "deepseek-r1", "atom", "4 bits"): (-0.066, 12),
     ("MI355X", "deepseek-r1", "atom", "8 bits"): (-0.005, 11),
-    ("MI355X", "deepseek-r1", "sglang", "4 bits"): (-0.072, 41),
-    ("MI355X", "deepseek-r1", "sglang", "8 bits"): (-0.061, 35),
+    ("MI355X", "deepseek-r1", "sglang", "4 bits"): (-0.072, 42),
+    ("MI355X", "deepseek-r1", "sglang", "8 bits"): (-0.061, 39),
 }
 DEGREES: dict[Group, tuple[tuple[tuple[int, int, int], float], ...]] = {
     ("A100", "gpt-oss-120b", "vllm", "4 bits"): (((1, 1, 1), -0.003),),
@@ -232,4 +233,23 @@ VERSIONS: dict[Group, tuple[tuple[str, float], ...]] = {
     ("H200", "llama-3.1-8b", "vllm", "8 bits"): (("0.12.0", 0.197),),
     ("H200", "minimax-m2.5", "vllm", "8 bits"): (("0.16.0", -0.066), ("0.18.0", -0.008),),
     ("H200", "qwen3-235b-a22b", "vllm", "8 bits"): (("0.12.0", -0.192),),
+}
+POOLS: dict[Group, float] = {
+    ("DGX-B200", "deepseek-r1", "sglang", "4 bits"): 0.100,
+    ("DGX-B200", "deepseek-r1", "sglang", "8 bits"): -0.105,
+    ("DGX-B200", "deepseek-r1", "trt", "4 bits"): 0.152,
+    ("DGX-B300", "deepseek-r1", "trt", "4 bits"): 0.118,
+    ("DGX-B300", "deepseek-r1", "trt", "8 bits"): -0.017,
+    ("GB200-NVL72", "deepseek-r1", "sglang", "4 bits"): -0.147,
+    ("GB200-NVL72", "deepseek-r1", "sglang", "8 bits"): 0.496,
+    ("GB200-NVL72", "deepseek-r1", "trt", "4 bits"): -0.015,
+    ("GB200-NVL72", "deepseek-r1", "trt", "8 bits"): -0.252,
+    ("GB200-NVL72", "kimi-k2.5-nvfp4", "trt", "4 bits"): 0.033,
+    ("GB200-NVL72", "kimi-k2.5-nvfp4", "vllm", "4 bits"): 0.063,
+    ("GB300-NVL72", "deepseek-r1", "sglang", "4 bits"): -0.053,
+    ("GB300-NVL72", "deepseek-r1", "trt", "4 bits"): 0.091,
+    ("H200", "deepseek-r1", "sglang", "8 bits"): 0.153,
+    ("H200", "deepseek-r1", "trt", "8 bits"): -0.227,
+    ("MI355X", "deepseek-r1", "sglang", "4 bits"): 0.504,
+    ("MI355X", "deepseek-r1", "sglang", "8 bits"): -0.138,
 }

@@ -170,7 +170,7 @@ def _prefill(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps
     parts = (*parts, *images, head, fixed)
     if dev.relative is not None:
         parts = carried(parts, _prefill(dev.relative, model, settings, steps, micro).parts)
-    waiting, pace = fullest_rank(dev, settings, steps.dp), as_array(dev.pace.apart)
+    waiting, pace = fullest_rank(dev, settings, steps.dp), dev.pace.apart.at(steps.tp, steps.dp, steps.spread)
     return summed(dev, model, steps, parts, micro, gained=1.0, waiting=waiting, pace=pace)
 
 

@@ -19,7 +19,6 @@ import numpy as np
 from planner.cost.arrays import Array
 from planner.cost.benchmarks.engines import EngineShares
 from planner.cost.device import Device
-from planner.cost.pace import Pace
 from planner.cost.mixed import Passes, added_ms, intake, pass_cost
 from planner.domain import CostSettings, ModelSpec
 from planner.units import MS_PER_S
@@ -80,7 +79,7 @@ class PassTimes:
     @property
     def apart(self) -> "PassTimes":
         """Of pools that take prompts in alone (`planner.cost.pace`)."""
-        prefill, decode = (replace(dev, pace=Pace(own=dev.pace.own)) for dev in (self.prefill, self.decode))
+        prefill, decode = (replace(dev, pace=dev.pace.apart) for dev in (self.prefill, self.decode))
         return replace(self, prefill=prefill, decode=decode)
 
     def prefill_ms(self, loop: Loop, chunk: Array) -> Array:
