@@ -18,7 +18,8 @@ LEAST = 0.002
 HEAD = '''"""Paces of what was measured. Made by tests/cost/make_pace.py.
 
 `GROUPS`: GPU type, network, engine, precision -> (ln of the pace, points). `DEGREES`, `VERSIONS`: likewise -> what
-degrees and versions of the engine add: ((tp, dp, ep), ln) and (version, ln) each. {points} points, {freedom:.0f} effective degrees of freedom.
+degrees and versions of the engine add: ((tp, dp, ep), ln) and (version, ln) each. `POOLS`: ln of the pace of prompts
+taken in apart. {points} points, {freedom:.0f} effective degrees of freedom.
 """
 
 # fmt: off
@@ -36,6 +37,8 @@ def text(fit: PaceFit) -> str:
     lines += [row for group, pace in fit.paces.items() for row in _row(group, pace.degrees)]
     lines += ["}\n", "VERSIONS: dict[Group, tuple[tuple[str, float], ...]] = {\n"]
     lines += [row for group, pace in fit.paces.items() for row in _row(group, pace.versions)]
+    lines += ["}\n", "POOLS: dict[Group, float] = {\n"]
+    lines += [f"    {_words(group)}: {pace.pool:.3f},\n" for group, pace in fit.paces.items() if abs(pace.pool) >= LEAST]
     return "".join([*lines, "}\n"])
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.cost.bands import FEWEST_OWN_RESIDUALS, own_band
+from planner.cost.bands import FEWEST_OWN_RESIDUALS, FIGURES, own_band
 from planner.cost.benchmarks.fit import Evidence, fit_benchmarks
 from planner.cost.benchmarks.prediction import figures
 from planner.cost.calibration import FreeFactor
@@ -165,7 +165,7 @@ def _bands(left_out: Sequence[JudgedFigure]) -> list[MeasuredBand]:
     """Of every GPU type, model and phase with enough left-out figures."""
     residuals: dict[tuple[str, str, Phase], list[float]] = {}
     for figure in left_out:
-        if figure.predicted is not None:
+        if figure.predicted is not None and figure.kind in FIGURES:
             phase = Phase.PREFILL if figure.metric in _PREFILL_METRICS else Phase.DECODE
             log = float(-np.log1p(figure.rate_error))
             residuals.setdefault((figure.run.gpu, figure.run.model, phase), []).append(log)
