@@ -1,5 +1,6 @@
 """Many calls have few shapes: each is found once."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -11,8 +12,9 @@ _MOST_CODES = 1 << 20
 
 
 def found_once(find: Callable[..., tuple[float, ...] | None], *values: npt.ArrayLike) -> tuple[Floats, ...] | None:
-    """What `find` says of whole numbers, called once for each combination there is; arrays broadcast to the values.
-    None where it says None of any."""
+    """What `find` says of whole numbers (a row, the work against the row's, more), called once for each combination
+    there is; arrays broadcast to the values. Of those where it says None, the work is NaN: what is said of some does
+    not depend on which others are asked for. None where it says None of all."""
     arrays = [np.asarray(value) for value in values]
     if all(array.size == 1 for array in arrays):
         shape = find(*(int(array.reshape(-1)[0]) for array in arrays))
@@ -31,9 +33,12 @@ def found_once(find: Callable[..., tuple[float, ...] | None], *values: npt.Array
     first = np.zeros(len(values_there), dtype=np.intp)
     first[place.reshape(-1)[::-1]] = np.arange(place.size)[::-1]
     answers = [find(*(int(array[at]) for array in spread)) for at in first]
-    if any(answer is None for answer in answers):
+    some = next((answer for answer in answers if answer is not None), None)
+    if some is None:
         return None
-    return tuple(np.array(numbers, dtype=np.float64)[place] for numbers in zip(*answers, strict=True))
+    nowhere = (some[0], math.nan, *some[2:])
+    told = (nowhere if answer is None else answer for answer in answers)
+    return tuple(np.array(numbers, dtype=np.float64)[place] for numbers in zip(*told, strict=True))
 
 
 def _places(numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], Places]:

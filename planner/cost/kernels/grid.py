@@ -78,7 +78,7 @@ class Grid:
         self, row: int | Places, sizes: Sequence[Sizes], *, work: Floats | float = 1.0, scaled: npt.ArrayLike = False
     ) -> KernelTime:
         """The times of shapes at sizes, all broadcast. `scaled`: where a shape stands in for another that has `work`
-        times its own; all but the launch goes with it."""
+        times its own (NaN: no shape can); all but the launch goes with it."""
         places = [_place(axis, np.asarray(size, dtype=np.float64)) for axis, size in zip(self.axes, sizes, strict=True)]
         rows = np.asarray(row)
         ln_ms = _mixed(self.ln_ms, rows, places)
@@ -94,6 +94,7 @@ class Grid:
         ms = np.asarray(np.exp(ln_ms), dtype=np.float64)
         if np.any(work != 1.0):
             ms = self.launch_ms + (ms - self.launch_ms) * work
+            basis = np.where(np.isnan(work), np.int8(Basis.FORMULA), basis)
         if self.has_holes and (basis == Basis.FORMULA).any():
             ms = np.where(basis == Basis.FORMULA, np.nan, ms)
         if ms.shape != basis.shape:

@@ -50,10 +50,12 @@ def products_time(
         place = inverse.reshape(spread[0].shape)
         shape = np.broadcast_shapes(m.shape, place.shape)
     curves = [_curve(gpu, engine, forms, tuple(zip(row[::2], row[1::2], strict=True))) for row in combinations.tolist()]
-    if any(curve is None for curve in curves):
+    some = next((curve for curve in curves if curve is not None), None)
+    if some is None:
         return no_answer(m, *flat)
-    there = [curve for curve in curves if curve is not None]
-    ln_rows = there[0].ln_rows
+    ln_rows = some.ln_rows
+    nowhere = _Curve(ln_rows=ln_rows, ln_ms=np.full(len(ln_rows), np.nan), basis=Basis.FORMULA)
+    there = [nowhere if curve is None else curve for curve in curves]
     ln_m = np.log(np.maximum(m, 1.0))
     at = np.interp(ln_m, ln_rows, np.arange(len(ln_rows), dtype=np.float64))
     low = np.minimum(at.astype(np.intp), len(ln_rows) - 2)
