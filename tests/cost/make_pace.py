@@ -43,7 +43,9 @@ def text(fit: PaceFit) -> str:
 
 
 def _row(group: tuple[str, ...], added: Sequence[tuple[object, float]]) -> list[str]:
-    told = [f"({json.dumps(of) if isinstance(of, str) else of}, {more:.3f})" for of, more in added if abs(more) >= LEAST]
+    told = [
+        f"({json.dumps(of) if isinstance(of, str) else of}, {more:.3f})" for of, more in added if abs(more) >= LEAST
+    ]
     return [f"    {_words(group)}: ({', '.join(told)},),\n"] if told else []
 
 

@@ -24,7 +24,8 @@ ENGINES = ("trt", "sglang")
 
 def pass_times(name: str, shape: str) -> PassTimes:
     by_phase = {
-        phase: device(gpu(name), model(shape), phase, None, overlapped=np.zeros(1, dtype=bool)) for phase in PHASES
+        phase: device(gpu(name), model(shape), phase, CostSettings(), overlapped=np.zeros(1, dtype=bool))
+        for phase in PHASES
     }
     return PassTimes(
         prefill=by_phase[Phase.PREFILL], decode=by_phase[Phase.DECODE], model=model(shape), settings=CostSettings()
@@ -37,6 +38,7 @@ def loops(tp: int, dp: int, *, capacity: float = ROOMY, gain: float = 1.0, in_fl
     return Loop(
         tp=tp * ones,
         dp=dp * ones,
+        ep=tp * dp * ones,
         prompt=2000 * ones,
         answer=500 * ones,
         in_flight=in_flight,

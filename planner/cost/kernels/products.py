@@ -93,7 +93,7 @@ def _curves(gpu: str, engine: str, forms: Forms, shapes: tuple[Combination, ...]
     rows = np.exp(tables.grids["gemm"].axes[0])
     lines = [_line(tables, forms, rows, shape) for shape in shapes]
     ln_ms = np.log([ms for ms, _ in lines])
-    if np.isnan(ln_ms).any():
+    if np.isnan(ln_ms).all():
         return None
     growth = np.diff(ln_ms, axis=1, append=ln_ms[:, -1:])
     return _Curves(ln_ms=ln_ms, growth=growth, basis=np.array([basis for _, basis in lines], dtype=np.int8))
