@@ -60,6 +60,7 @@ MISSED_STEPS = 0.5
 NO_STEP_MS = 1.0  # in place of what a profile does not know: such ranges are not served
 HALVINGS = 20  # of the full rate: to a millionth
 AT_ONCE = 4  # halvings that one server is tried for at once
+_STEEPEST = 3.7  # a step of 256 tokens over one of 64: their line, which goes on below, leaves one of none a tenth
 _ROUNDS = 12  # of the fixed point of tokens and step time, which contracts below full pace
 
 
@@ -360,6 +361,7 @@ def _priced(
     )
     tokens = np.array(step_tokens, dtype=float)
     times = step_ms(lengths[..., None], tokens / fresh[..., None], with_points(hit), columns=columns)
+    times[..., 0] = np.maximum(times[..., 0], times[..., 1] / _STEEPEST)  # collectives over PCIe have a cliff there
     return PrefillServers(
         configs=tuple(_configs(shapes, budget, overlapped, fits, np.broadcast_to(fresh, fits.shape))),
         pace=pool_share(context),
