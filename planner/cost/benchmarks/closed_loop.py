@@ -80,8 +80,7 @@ class PassTimes:
     @property
     def apart(self) -> "PassTimes":
         """Of pools that take prompts in alone (`planner.cost.pace`)."""
-        prefill, decode = (replace(dev, pace=Pace(own=dev.pace.own)) for dev in (self.prefill, self.decode))
-        return replace(self, prefill=prefill, decode=decode)
+        return replace(self, decode=replace(self.decode, pace=Pace(own=self.prefill.pace.own)))
 
     def prefill_ms(self, loop: Loop, chunk: Array) -> Array:
         """A pass of prompts alone."""

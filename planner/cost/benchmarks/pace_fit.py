@@ -15,6 +15,7 @@ effects, so that a group of few runs stays near 1. Effective degrees of freedom:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,11 @@ import numpy as np
 from planner.cost.arrays import Array
 from planner.cost.benchmarks.engines import habits
 from planner.cost.benchmarks.prediction import Predictions, asked_figures
-from planner.cost.pace import Group, Pace, group_of
-from planner.domain import ModelSpec, NamedRun
+from planner.cost.pace import Group, Pace, Paces, group_of
+from planner.domain import Calibration, NamedRun
 
 GROUP_SPREAD, DEGREES_SPREAD, VERSION_SPREAD, RUN_SPREAD = 0.15, 0.08, 0.10, 0.10
+NO_PACES: Paces = MappingProxyType({})
 _OUTLIER = 2.0
 _ROUNDS = 8
 
@@ -43,10 +45,11 @@ class PaceFit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacedRun:
-    """What one run says: ln of measured over predicted rate, and how far it may be off."""
+    """What one run says: ln of measured over predicted rate, and how far it may be off; without degrees it is of the very
+    deployment that is asked about."""
 
     group: Group
-    degrees: Degrees
+    degrees: Degrees | None
     version: str
     log: float
     trust: float = RUN_SPREAD
@@ -63,9 +66,11 @@ TOLD_BY = {
 OLD_ENGINES, OLD_TRUST = 2025, 2.5  # figures of engines before this year count little
 
 
-def paced_runs(runs: Sequence[NamedRun]) -> list[tuple[NamedRun, PacedRun]]:
-    """What the figures of runs say beside those predicted at pace 1."""
-    answers = Predictions(runs, paces={}, held=True).of(None)
+def paced_runs(
+    runs: Sequence[NamedRun], paces: Paces = NO_PACES, calibration: Calibration | None = None
+) -> list[tuple[NamedRun, PacedRun]]:
+    """What the figures of runs say beside those predicted at these paces (none: 1)."""
+    answers = Predictions(runs, paces=paces, held=True).of(calibration)
     told = []
     for entry, metric, kind in asked_figures(runs):
         predicted = answers.get((entry.run.file, entry.run.row, metric))
@@ -73,7 +78,7 @@ def paced_runs(runs: Sequence[NamedRun]) -> list[tuple[NamedRun, PacedRun]]:
             run, measured = entry.run, dict(entry.run.measured)[metric]
             old = run.year is not None and run.year < OLD_ENGINES
             paced = PacedRun(
-                group=group_of(entry.gpu, _as_run(entry), habits(run.engine).name),
+                group=group_of_run(entry),
                 degrees=(run.decode.tp, run.decode.dp, run.decode.ep),
                 version=run.engine_version,
                 log=float(np.log(predicted / measured if metric.is_time else measured / predicted)),
@@ -83,11 +88,13 @@ def paced_runs(runs: Sequence[NamedRun]) -> list[tuple[NamedRun, PacedRun]]:
     return told
 
 
-def _as_run(entry: NamedRun) -> ModelSpec:
-    """The model at the precision of the run."""
+def group_of_run(entry: NamedRun) -> Group:
+    """What a run is one of, its model at its own precision."""
+    assert entry.gpu is not None
     assert entry.model is not None
     precision = entry.run.precision
-    return replace(entry.model, weight_bytes=precision.weight_bytes, expert_bytes=precision.expert_bytes)
+    model = replace(entry.model, weight_bytes=precision.weight_bytes, expert_bytes=precision.expert_bytes)
+    return group_of(entry.gpu, model, habits(entry.run.engine).name)
 
 
 def fit_paces(runs: Sequence[PacedRun]) -> PaceFit:
@@ -95,14 +102,15 @@ def fit_paces(runs: Sequence[PacedRun]) -> PaceFit:
     if not runs:
         return PaceFit(paces={}, counts={}, freedom=0.0)
     groups = sorted({run.group for run in runs})
-    places = sorted({(run.group, run.degrees) for run in runs})
+    places = sorted({(run.group, run.degrees) for run in runs if run.degrees})
     versions = sorted({(run.group, run.version) for run in runs if run.version})
     columns = {key: k for k, key in enumerate([*groups, *places, *versions])}
     design = np.zeros((len(runs), len(columns)))
     for row, run in enumerate(runs):
-        design[row, columns[run.group]] = design[row, columns[run.group, run.degrees]] = 1.0
-        if run.version:
-            design[row, columns[run.group, run.version]] = 1.0
+        design[row, columns[run.group]] = 1.0
+        for more in (run.degrees, run.version):
+            if more:
+                design[row, columns[run.group, more]] = 1.0
     spread = np.repeat(
         [GROUP_SPREAD, DEGREES_SPREAD, VERSION_SPREAD], [len(groups), len(places), len(versions)]
     )
