@@ -2,7 +2,7 @@
 
 from planner.cost.backend import AnalyticBackend, CostBackend, TabulatedBackend, open_backend
 from planner.cost.band_draws import UncertainRate, WorkShare, probability_better, rate_band, shares_of_best
-from planner.cost.bands import band_of, time_band, with_bands
+from planner.cost.bands import band_of, known_as, place, time_band, with_bands
 from planner.cost.benchmarks import (
     BenchmarkFit,
     Evidence,
@@ -66,11 +66,13 @@ __all__ = [
     "interval_score",
     "judged_runs",
     "judged_step",
+    "known_as",
     "largest_share",
     "max_batch_size",
     "mixture",
     "model_fits",
     "open_backend",
+    "place",
     "pool_share",
     "predict_ms",
     "predicted_wait",

@@ -75,13 +75,13 @@ class TestUsersMeasurements:
         assert fit.mean_error("after") < fit.mean_error("left_out") < 0.1
 
     def test_more_points_move_it_more(self) -> None:
-        """By hand: n logs of ln(0.9), each known to 5 %, a pace to 15 %: n / (n + 1/9) of it."""
+        """By hand: n logs of ln(0.9), each known to 3 %, a pace to 15 %: n / (n + 1/25) of it."""
         truth = Calibration(name="truth", factors=(shared("pace_decode", PLACE, 0.9),))
         rows = made_with(truth, decode_steps())
         for count in (1, 2, 3):
             fit = fit_calibration(rows[:count], *RECORDS, name="mine")
             share = np.log(fit.calibration.factors[0].value) / np.log(0.9)
-            assert share == pytest.approx(count / (count + 1 / 9), rel=1e-3)
+            assert share == pytest.approx(count / (count + 1 / 25), rel=1e-3)
 
     def test_leaving_out_is_a_fit_without_the_point(self) -> None:
         truth = Calibration(name="truth", factors=(shared("pace_decode", PLACE, 0.8),))
@@ -94,7 +94,7 @@ class TestUsersMeasurements:
 
     def test_a_later_fit_goes_on_from_its_base(self) -> None:
         truth = Calibration(name="truth", factors=(shared("pace_decode", PLACE, 0.6),))
-        other = shared("layer_us", "hopper", 20.0)
+        other = shared("layer_us", "cdna3", 20.0)
         base, rows = Calibration(name="base", factors=(shared("pace_decode", PLACE, 0.6), other)), decode_steps()
         fit = fit_calibration(made_with(truth, rows), *RECORDS, name="mine", base=base)
         assert fit.calibration.factors[0].value == pytest.approx(0.6, rel=1e-9)

@@ -68,13 +68,15 @@ def load_measured(
             f"--engine: must be one of {', '.join(files.STEP_ENGINES)} for step times, got {engine}.",
             hint="Name the engine that made the steps.",
         )
-    steps = [(replace(m, engine=m.engine or engine), str(path)) for path in tables for m in files.load_measurements(path)]
+    read = [(m, str(path)) for path in tables for m in files.load_measurements(path)]
+    steps = [(replace(m, engine=m.engine or engine), file) for m, file in read]
     measurements = tuple(m for m, _ in steps)
     gpus, named_models = (
         files.measured_records(measurements, ", ".join(map(str, tables)), models) if tables else ({}, {})
     )
     others = [path for path in paths if path not in tables]
-    runs = [replace(run, engine=run.engine or engine) for run in files.load_benchmarks(others, conditions)] if others else []
+    loaded = files.load_benchmarks(others, conditions) if others else ()
+    runs = [replace(run, engine=run.engine or engine) for run in loaded]
     evidence = cost.Evidence(
         measurements=measurements, gpus=gpus, models=named_models, runs=files.resolve_names(runs, models=models)
     )

@@ -17,7 +17,7 @@ from planner.cost.benchmarks.prediction import figures
 from planner.cost.calibration import predict_ms, require_possible
 from planner.cost.device import require_figures
 from planner.cost.efficiency import merged
-from planner.cost.pace import BUILT_IN_PACES, Group
+from planner.cost.pace import BUILT_IN_PACES, Group, Paces
 from planner.domain import (
     Calibration,
     CalibrationFit,
@@ -41,7 +41,7 @@ MOST_LEFT_OUT = 12
 """Configurations, or runs, that are left out one by one; more are dealt to so many parts."""
 FEWEST_CONFIGURATIONS = 3  # of fewer, runs are left out one by one
 FEWEST_LEFT = 2
-STEP_TRUST = 0.05
+STEP_TRUST = 0.03  # a step time is the mean of many
 LARGE_ERROR = 0.3
 _PROMPTS = {"saturated prefill": 0.30, "first token": 0.30, "prefill steps": 0.10}
 """Kinds of figures that tell the pace of prompts alone, and how far each may be off it."""
@@ -66,23 +66,25 @@ class RunsFit:
     left_out: tuple[JudgedFigure, ...]
 
 
-def fit_own_runs(evidence: Evidence, *, name: str, base: Calibration | None = None) -> RunsFit:
-    """Fit the paces of the measured places. Raises InputError where no figure tells one."""
-    before = figures(evidence.runs, base)
+def fit_own_runs(
+    evidence: Evidence, *, name: str, base: Calibration | None = None, paces: Paces = BUILT_IN_PACES
+) -> RunsFit:
+    """Fit the paces of the measured places, on top of `paces`. Raises InputError where no figure tells one."""
+    before = figures(evidence.runs, base, paces=paces)
     steps = [m for m in evidence.measurements if m.fitted]
     told: list[Told] = [*_told_by_steps(steps, evidence.gpus, evidence.models, base)]
-    told += _told_by_runs(evidence.runs, before, base)
+    told += _told_by_runs(evidence.runs, before, base, paces)
     if not any(isinstance(of, NamedRun) for of, _ in told):
         raise InputError(
             "runs: must have at least one figure that can be predicted and tells a pace, got none.",
             hint="See planner cost accuracy FILE for the reasons.",
         )
     calibration = _calibration(told, evidence.models, name, base)
-    left_out = tuple(_left_out(evidence, told, base))
+    left_out = tuple(_left_out(evidence, told, base, paces))
     return RunsFit(
         calibration=with_own_bands(calibration, _bands(left_out)),
         before=before,
-        after=figures(evidence.runs, calibration),
+        after=figures(evidence.runs, calibration, paces=paces),
         left_out=left_out,
     )
 
@@ -158,12 +160,14 @@ def _told_by_steps(
     ]
 
 
-def _told_by_runs(runs: Sequence[NamedRun], judged: Iterable[JudgedFigure], base: Calibration | None) -> list[Told]:
+def _told_by_runs(
+    runs: Sequence[NamedRun], judged: Iterable[JudgedFigure], base: Calibration | None, paces: Paces
+) -> list[Told]:
     """Where its own sequences are known of a loop, by these: how many there are follows from the pace, too."""
     known = [entry for entry in runs if entry.run.load is not Load.CLOSED_LOOP or _counted(entry)]
     told: list[Told] = [
         (entry, _of_user(entry, Phase.DECODE, paced.log, paced.trust))
-        for entry, paced in paced_runs(known, BUILT_IN_PACES, base)
+        for entry, paced in paced_runs(known, paces, base)
     ]
     entries = {(entry.run.file, entry.run.row): entry for entry in runs}
     for figure in judged:
@@ -225,7 +229,9 @@ def _factor(group: Group, ln: float, places: Sequence[tuple[str, str]], base: Ca
     )
 
 
-def _left_out(evidence: Evidence, told: Sequence[Told], base: Calibration | None) -> list[JudgedFigure]:
+def _left_out(
+    evidence: Evidence, told: Sequence[Told], base: Calibration | None, paces: Paces
+) -> list[JudgedFigure]:
     """Figures predicted without their configuration."""
     by = _configuration if len({*map(_configuration, evidence.runs)}) >= FEWEST_CONFIGURATIONS else _alone
     distinct = sorted({by(entry) for entry in evidence.runs}, key=repr)
@@ -237,7 +243,7 @@ def _left_out(evidence: Evidence, told: Sequence[Told], base: Calibration | None
         out = tuple(entry for entry in evidence.runs if part_of[by(entry)] == part)
         others = [pair for pair in told if isinstance(pair[0], Measurement) or part_of[by(pair[0])] != part]
         without = _calibration(others, evidence.models, "without", base)
-        judged += figures(out, without, among=evidence.runs)
+        judged += figures(out, without, among=evidence.runs, paces=paces)
     return judged
 
 
