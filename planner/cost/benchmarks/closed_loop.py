@@ -20,7 +20,6 @@ from planner.cost.arrays import Array
 from planner.cost.benchmarks.engines import EngineShares
 from planner.cost.device import Device
 from planner.cost.mixed import Passes, added_ms, intake, pass_cost
-from planner.cost.pace import Pace
 from planner.domain import CostSettings, ModelSpec
 from planner.units import MS_PER_S
 
@@ -80,8 +79,7 @@ class PassTimes:
     @property
     def apart(self) -> "PassTimes":
         """Of pools that take prompts in alone (`planner.cost.pace`)."""
-        prefill, decode = (replace(dev, pace=dev.pace.apart) for dev in (self.prefill, self.decode))
-        return replace(self, prefill=prefill, decode=decode)
+        return replace(self, decode=replace(self.decode, pace=self.prefill.pace.apart))
 
     def prefill_ms(self, loop: Loop, chunk: Array) -> Array:
         """A pass of prompts alone."""

@@ -22,9 +22,21 @@ import numpy as np
 
 from planner.cost.arrays import Array
 from planner.cost.benchmarks.prediction import Predictions, asked_figures
-from planner.cost.calibration import FreeFactor, predict_ms
+from planner.cost.calibration import predict_ms
 from planner.domain import Calibration, Factor, GpuSpec, Measurement, Metric, ModelSpec, NamedRun
 from planner.domain.efficiency import ANY_FAMILY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeFactor:
+    """A factor that a fit may move: its name, whose it is, how far, and between which values."""
+
+    name: str
+    family: str
+    sigma: float
+    low: float
+    high: float
+
 
 VENDOR_OF_FAMILY = {
     "hopper": "nvidia",

@@ -16,6 +16,7 @@ effects, so that a group of few runs stays near 1. Effective degrees of freedom:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,11 @@ import numpy as np
 from planner.cost.arrays import Array
 from planner.cost.benchmarks.engines import habits
 from planner.cost.benchmarks.prediction import Predictions, asked_figures
-from planner.cost.pace import Group, Pace, group_of
-from planner.domain import Metric, ModelSpec, NamedRun
+from planner.cost.pace import Group, Pace, Paces, group_of
+from planner.domain import Calibration, Metric, ModelSpec, NamedRun
 
 GROUP_SPREAD, DEGREES_SPREAD, VERSION_SPREAD, POOL_SPREAD, RUN_SPREAD = 0.15, 0.08, 0.10, 0.25, 0.10
+NO_PACES: Paces = MappingProxyType({})
 _OUTLIER = 2.0
 _ROUNDS = 8
 
@@ -45,10 +47,10 @@ class PaceFit:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacedRun:
     """What one run says: ln of measured over predicted rate, and how far it may be off; of its pool of prefill where
-    `taken_in`."""
+    `taken_in`. Without degrees it is of the very deployment that is asked about."""
 
     group: Group
-    degrees: Degrees
+    degrees: Degrees | None
     version: str
     log: float
     trust: float = RUN_SPREAD
@@ -67,9 +69,11 @@ TOLD_BY = {
 OLD_ENGINES, OLD_TRUST = 2025, 2.5  # figures of engines before this year count little
 
 
-def paced_runs(runs: Sequence[NamedRun]) -> list[tuple[NamedRun, PacedRun]]:
-    """What the figures of runs say beside those predicted at pace 1."""
-    answers = Predictions(runs, paces={}, held=True).of(None)
+def paced_runs(
+    runs: Sequence[NamedRun], paces: Paces = NO_PACES, calibration: Calibration | None = None
+) -> list[tuple[NamedRun, PacedRun]]:
+    """What the figures of runs say beside those predicted at these paces (none: 1)."""
+    answers = Predictions(runs, paces=paces, held=True).of(calibration)
     told = []
     for entry, metric, kind in asked_figures(runs):
         predicted = answers.get((entry.run.file, entry.run.row, metric))
@@ -79,7 +83,7 @@ def paced_runs(runs: Sequence[NamedRun]) -> list[tuple[NamedRun, PacedRun]]:
                 continue  # two runs on H100: a fourth of what kernels say, and nothing of pools in a node
             old = run.year is not None and run.year < OLD_ENGINES
             paced = PacedRun(
-                group=group_of(entry.gpu, _as_run(entry), habits(run.engine).name),
+                group=group_of_run(entry),
                 degrees=(run.decode.tp, run.decode.dp, run.decode.ep),
                 version=run.engine_version,
                 log=float(np.log(predicted / measured if metric.is_time else measured / predicted)),
@@ -90,11 +94,13 @@ def paced_runs(runs: Sequence[NamedRun]) -> list[tuple[NamedRun, PacedRun]]:
     return told
 
 
-def _as_run(entry: NamedRun) -> ModelSpec:
-    """The model at the precision of the run."""
+def group_of_run(entry: NamedRun) -> Group:
+    """What a run is one of, its model at its own precision."""
+    assert entry.gpu is not None
     assert entry.model is not None
     precision = entry.run.precision
-    return replace(entry.model, weight_bytes=precision.weight_bytes, expert_bytes=precision.expert_bytes)
+    model = replace(entry.model, weight_bytes=precision.weight_bytes, expert_bytes=precision.expert_bytes)
+    return group_of(entry.gpu, model, habits(entry.run.engine).name)
 
 
 def fit_paces(runs: Sequence[PacedRun]) -> PaceFit:
@@ -132,8 +138,12 @@ def _effects(run: PacedRun) -> dict[tuple[Group, str, Any], float]:
     """What a run is one of, and how far each may be expected to be off: (group, kind of effect, level)."""
     if run.taken_in:
         return {(run.group, "pool", ""): POOL_SPREAD}
-    passes = {(run.group, "passes", ""): GROUP_SPREAD, (run.group, "degrees", run.degrees): DEGREES_SPREAD}
-    return passes | ({(run.group, "version", run.version): VERSION_SPREAD} if run.version else {})
+    passes: dict[tuple[Group, str, Any], float] = {(run.group, "passes", ""): GROUP_SPREAD}
+    if run.degrees is not None:
+        passes[run.group, "degrees", run.degrees] = DEGREES_SPREAD
+    if run.version:
+        passes[run.group, "version", run.version] = VERSION_SPREAD
+    return passes
 
 
 def _ridge(design: Array, logs: Array, spread: Array, trust: Array) -> tuple[Array, float]:
