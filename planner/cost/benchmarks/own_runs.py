@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.bands import FEWEST_OWN_RESIDUALS, known_as, own_band, place, with_own_bands
+from planner.cost.bands import FEWEST_OWN_RESIDUALS, FIGURES, known_as, own_band, place, with_own_bands
 from planner.cost.benchmarks.fit import Evidence
 from planner.cost.benchmarks.pace_fit import PacedRun, fit_paces, group_of_run, paced_runs
 from planner.cost.benchmarks.prediction import figures
