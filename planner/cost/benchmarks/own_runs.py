@@ -168,6 +168,7 @@ def _told_by_runs(
     told: list[Told] = [
         (entry, _of_user(entry, Phase.DECODE, paced.log, paced.trust))
         for entry, paced in paced_runs(known, paces, base)
+        if not paced.taken_in
     ]
     entries = {(entry.run.file, entry.run.row): entry for entry in runs}
     for figure in judged:
