@@ -81,6 +81,8 @@ def _format(gpu: GpuSpec, model: ModelSpec, size: float) -> str:
 
 _TABLES = {"trt": "trtllm"}  # engines by the names that tables have for them
 _LATENT = "trtllm"  # whose kernels of latent attention alone are counted: others' were measured before they were tuned
+# whose products count where they are faster: those of few rows were measured with what a graph leaves out, 15 us each
+_SAME_LIBRARIES = {"trtllm": ("sglang", "vllm")}
 MXFP4_BYTES = 0.53125
 
 
@@ -115,8 +117,8 @@ def products_ms(kernels: Kernels, form: str, products: Products, rows: Array, lo
     """Products of one layer over `rows` in all passes that load the weights. FP8 with scales by block or by matrix
     multiply alike: an engine whose kernel for one of them was slow on the day has another one since."""
     forms = ((form, 1.0), (_SAME_PRODUCTS[form], BLOCK_SCALES)) if form in _SAME_PRODUCTS else ((form, 1.0),)
-    tables = kernels.tables
-    return times_of(products_time(tables.gpu, tables.engine, forms, rows / loads, products), loads)
+    gpu, engine = kernels.tables.gpu, kernels.tables.engine
+    return times_of(products_time(gpu, (engine, *_SAME_LIBRARIES.get(engine, ())), forms, rows / loads, products), loads)
 
 
 def experts_ms(kernels: Kernels, tokens: Array, *shape: Array | float) -> KernelTime:

@@ -35,9 +35,14 @@ class _Curve:
 
 
 def products_time(
-    gpu: str, engine: str, forms: Forms, rows: npt.ArrayLike, widths: Sequence[tuple[npt.ArrayLike, npt.ArrayLike]]
+    gpu: str,
+    engines: tuple[str, ...],
+    forms: Forms,
+    rows: npt.ArrayLike,
+    widths: Sequence[tuple[npt.ArrayLike, npt.ArrayLike]],
 ) -> KernelTime:
-    """One after another, over `rows` of (rows, k) times (k, n) each; arrays broadcast."""
+    """One after another, over `rows` of (rows, k) times (k, n) each; arrays broadcast. Of several `engines` the fastest
+    counts of each; the first has to have tables of it."""
     flat = [np.asarray(width, dtype=np.float64) for pair in widths for width in pair]
     m = np.asarray(rows, dtype=np.float64)
     if all(width.size == 1 for width in flat):
@@ -49,7 +54,7 @@ def products_time(
         combinations, inverse = np.unique(stacked, axis=0, return_inverse=True)
         place = inverse.reshape(spread[0].shape)
         shape = np.broadcast_shapes(m.shape, place.shape)
-    curves = [_curve(gpu, engine, forms, tuple(zip(row[::2], row[1::2], strict=True))) for row in combinations.tolist()]
+    curves = [_curve(gpu, engines, forms, tuple(zip(row[::2], row[1::2], strict=True))) for row in combinations.tolist()]
     if any(curve is None for curve in curves):
         return no_answer(m, *flat)
     there = [curve for curve in curves if curve is not None]
@@ -69,16 +74,16 @@ _ALIKE = 1e-6
 
 
 @lru_cache(maxsize=65536)
-def _curve(gpu: str, engine: str, forms: Forms, widths: Widths) -> _Curve | None:
+def _curve(gpu: str, engines: tuple[str, ...], forms: Forms, widths: Widths) -> _Curve | None:
     """None where the tables have none of the formats."""
-    tables = kernel_tables(gpu, engine)
-    grid = None if tables is None else tables.grids.get("gemm")
-    if tables is None or grid is None:
+    all_tables = [tables for engine in engines if (tables := kernel_tables(gpu, engine)) and "gemm" in tables.grids]
+    if not all_tables or all_tables[0].engine != engines[0]:
         return None
+    grid = all_tables[0].grids["gemm"]
     rows = np.exp(grid.axes[0])
     times, basis = np.zeros(len(rows)), 0
     for n, k in widths:
-        answers = [(tables.gemm(form, rows, n, k), factor) for form, factor in forms]
+        answers = [(tables.gemm(form, rows, n, k), factor) for tables in all_tables for form, factor in forms]
         times = times + np.fmin.reduce([answer.ms * factor for answer, factor in answers])
         basis = max(basis, min(int(answer.basis.min()) for answer, _ in answers))
     return None if np.isnan(times).any() else _Curve(ln_rows=grid.axes[0], ln_ms=np.log(times), basis=basis)
