@@ -96,7 +96,7 @@ def projections_ms(model: ModelSpec, kernels: Kernels, rows: Rows, tp: Array) ->
             products_ms(kernels, kernels.weights, cost_of(kind).products(kind, model.hidden_size, tp), rows), count
         )
         for kind, count in model.attentions
-        if not cost_of(kind).whole(kind, kernels)
+        if not cost_of(kind).with_projections(kind, kernels)
     ]
     return added(times) if times else nothing(rows.each)
 

@@ -166,13 +166,11 @@ def routed_part(
     if dev.kernels is not None:
         of_layer = experts_ms(
             dev.kernels,
-            as_ones(tokens * devices / micro_batches),
+            experts,
             experts.sent_width(model.hidden_size),
-            experts.ffn_size,
-            experts.active,
-            experts.routed,
-            np.maximum(1, devices // ep),
-            ep,
+            as_ones(tokens * devices / micro_batches),
+            tp=np.maximum(1, devices // ep),
+            ep=ep,
         )
         kernel = times_of(of_layer, model.moe_layers * micro_batches)
     few = np.minimum(flops / (dev.experts * eta), dev.expert_reads * memory_ms)

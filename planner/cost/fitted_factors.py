@@ -4,7 +4,7 @@ A study fits them anew (tests/cost/test_built_in_fit.py); how far they are off f
 `planner cost accuracy`. A family that nothing was measured of takes the factors of its vendor, or those of any.
 """
 
-from planner.cost.band_table import MEASURED
+from planner.cost.residuals.band_table import MEASURED
 from planner.domain.efficiency import ANY_FAMILY, Factor, Origin
 
 # step times and benchmark runs of each family that can be predicted

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from planner.cost.arrays import Array, as_array
 from planner.cost.kernels import Basis, KernelTables, KernelTime, Rows, kernel_tables, products_time
-from planner.domain import CostMode, CostSettings, GpuSpec, ModelSpec
+from planner.domain import CostMode, CostSettings, Experts, GpuSpec, ModelSpec
 
 Products = tuple[tuple[Array, Array], ...]
 """(n, k) of each."""
@@ -126,15 +126,17 @@ def products_ms(kernels: Kernels, form: str, products: Products, rows: Rows) -> 
     return products_time(kernels.tables, forms, rows, products, beside=beside)
 
 
-def experts_ms(kernels: Kernels, tokens: Array, *shape: Array | float) -> KernelTime:
-    """Routed experts of one layer of a shape (`KernelTables.moe`) with so many tokens from all ranks."""
-    own = kernels.tables.moe(kernels.experts, tokens, *shape, kernels.distribution)
+def experts_ms(kernels: Kernels, experts: Experts, hidden: int, tokens: Array, *, tp: Array, ep: Array) -> KernelTime:
+    """Routed experts of one layer, `hidden` wide and cut among `tp` by `ep` GPUs, with so many tokens from all ranks.
+    Formats of the same products: as `products_ms`."""
+    shape = (hidden, experts.ffn_size, experts.active, experts.routed, tp, ep, kernels.distribution)
+    first = kernels.tables.moe(kernels.experts, tokens, *shape)
     if kernels.experts not in _SAME_PRODUCTS:
-        return own
-    other = kernels.tables.moe(_SAME_PRODUCTS[kernels.experts], tokens, *shape, kernels.distribution)
+        return first
+    other = kernels.tables.moe(_SAME_PRODUCTS[kernels.experts], tokens, *shape)
     return KernelTime(
-        ms=np.fmin(own.ms, BLOCK_SCALES * other.ms),
-        basis_of=lambda: np.where(np.isnan(own.ms), other.basis, own.basis),
+        ms=np.fmin(first.ms, BLOCK_SCALES * other.ms),
+        basis_of=lambda: np.where(np.isnan(first.ms), other.basis, first.basis),
     )
 
 
@@ -160,9 +162,9 @@ def beyond(time: KernelTime, where: NDArray[np.bool_]) -> KernelTime:
     )
 
 
-def of_prompts(whole: KernelTime, prompts: Array) -> KernelTime:
-    """Of `prompts` at once (a part of one counts as a part); `whole`: the time of at least one."""
-    return times_of(whole, prompts / np.maximum(prompts, 1.0))
+def of_prompts(prompt: KernelTime, prompts: Array) -> KernelTime:
+    """Of `prompts` at once (a part of one counts as a part); `prompt`: the time of at least one."""
+    return times_of(prompt, prompts / np.maximum(prompts, 1.0))
 
 
 def as_ones(numbers: Array) -> Array:

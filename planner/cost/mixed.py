@@ -99,7 +99,8 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
     n = decoded + p.chunk
     blend = _blended(prefill, decode, p.chunk / n, decoded / n)
     steps = Steps(phase=blend.phase, tp=p.tp, dp=p.dp, pp=single, length=p.prompt, batch=p.sequences, ep=p.ep)
-    parts, relatives = _parts(blend, prefill, decode, model, settings, steps, passes), ()
+    parts = _parts(blend, prefill, decode, model, settings, steps, passes)
+    relatives: tuple[Part, ...] = ()
     if prefill.relative is not None and decode.relative is not None:
         first, other = prefill.relative, decode.relative
         rates = _blended(first, other, p.chunk / n, decoded / n)

@@ -86,7 +86,7 @@ class StepCost:
 
     `overlapped`: whether in two micro-batches. `waiting`: by how much attention ranks that wait for the fullest are
     slowed (>= 1). `pace`: by how much all of it is faster than the parts say, by formulas and by measured runs
-    (`planner.cost.summing`, `planner.cost.pace`).
+    (`planner.cost.summing`, `planner.cost.residuals.pace`).
     `scale` makes a pass over the model the step that was asked for: pipelined, the slowest stage counts for every
     stage; with drafts, a pass yields several tokens. A new pipelined step may begin every `total_ms / pp`.
     """

@@ -70,8 +70,8 @@ def _carried(part: Part, relative: Part, formula_ms: Array) -> Part:
     """The part with its relative's kernel: measured there, by what formulas say of both."""
     if relative.kernel is None:
         return part
-    there = relative.formula_ms
-    ratio = np.where(there > 0, formula_ms / np.where(there > 0, there, 1.0), 1.0)
+    of_relative = relative.formula_ms
+    ratio = np.where(of_relative > 0, formula_ms / np.where(of_relative > 0, of_relative, 1.0), 1.0)
     return replace(part, kernel=relative.kernel.becoming(relative.kernel.ms * ratio, at_best=Basis.SCALED))
 
 

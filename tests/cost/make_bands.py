@@ -1,8 +1,8 @@
-"""Makes planner/cost/band_table.py anew from what fits without a point predicted of it: `left_out.csv.xz`.
+"""Makes planner/cost/residuals/band_table.py anew from what fits without a point predicted of it: `left_out.csv.xz`.
 
 After every change of that file (seconds):
 
-    python tests/cost/make_bands.py > table.py && mv table.py planner/cost/band_table.py
+    python tests/cost/make_bands.py > table.py && mv table.py planner/cost/residuals/band_table.py
 
 A column of it is a relation: what a fit predicted that did not see the row's configuration, its engine
 (with this model and GPU type), its GPU type, its model. Without model and GPU type: the residual without the model, and
@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner import files
-from planner.cost.bands import ALL, DENSE, FIGURES, MOE, BandRow, Figure
 from planner.cost.benchmarks.engines import habits
+from planner.cost.residuals.bands import ALL, DENSE, FIGURES, MOE, BandRow, Figure
 from planner.domain import GpuSpec, Metric, ModelSpec, NamedRun, Phase, Relation
 from planner.files.disk.opening import text_lines
 from planner.files.tables.measurements import LEFT_OUT

@@ -1,8 +1,9 @@
-"""Makes planner/cost/pace_table.py anew: the paces of all runs that come with the package.
+"""Makes planner/cost/residuals/pace_table.py anew: the paces of all runs that come with the package.
 
-After a change of what kernels say of a pass, of the evidence, or of the names in planner/cost/band_table.py (a minute):
+After a change of what kernels say of a pass, of the evidence, or of the names in
+planner/cost/residuals/band_table.py (a minute):
 
-    PYTHONPATH=tests/cost python tests/cost/make_pace.py > table.py && mv table.py planner/cost/pace_table.py
+    PYTHONPATH=tests/cost python tests/cost/make_pace.py > table.py && mv table.py planner/cost/residuals/pace_table.py
 """
 
 import json
@@ -23,6 +24,7 @@ taken in apart. {points} points, {freedom:.0f} effective degrees of freedom.
 """
 
 # fmt: off
+# ruff: noqa: E501 - a row a group
 
 Group = tuple[str, str, str, str]
 GROUPS: dict[Group, tuple[float, int]] = {{

@@ -18,7 +18,7 @@ from planner.cost.benchmarks.pace_fit import (
 from planner.cost.device import CostContext
 from planner.cost.kernels import kernel_tables, products_time
 from planner.cost.kernels.products import Rows
-from planner.cost.pace import BUILT_IN_PACES, NO_PACE, Pace, group_of, pace_of
+from planner.cost.residuals.pace import BUILT_IN_PACES, NO_PACE, Pace, group_of, pace_of
 from planner.cost.step import step_cost
 from planner.cost.summing import FORMULAS_SHARE
 from planner.cost.walk import Steps

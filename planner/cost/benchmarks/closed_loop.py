@@ -7,8 +7,9 @@
 | g | tokens that a pass yields a sequence (1 without drafts) | tokens |
 | T, T(b), T(c), c | a pass with what comes before the next one, its parts, a chunk (`planner.cost.mixed`) | ms |
 
-TPOT = T / g; TTFT = fixed + steps (L/c T(c) + T(b) / 2) + answers TPOT + waves N L/c T(c); b = N D TPOT / (TTFT + D TPOT), found as a
-fixed point. Where memory holds fewer than N - those in prefill, the others wait: TTFT = (N / b - 1) D TPOT.
+TPOT = T / g; TTFT = fixed + steps (L/c T(c) + T(b) / 2) + answers TPOT + waves N L/c T(c);
+b = N D TPOT / (TTFT + D TPOT), found as a fixed point. Where memory holds fewer than N - those in prefill, the others
+wait: TTFT = (N / b - 1) D TPOT.
 Source: facts on aggregated serving and on the fit of the cost model.
 """
 
@@ -78,7 +79,7 @@ class PassTimes:
 
     @property
     def apart(self) -> "PassTimes":
-        """Of pools that take prompts in alone (`planner.cost.pace`)."""
+        """Of pools that take prompts in alone (`planner.cost.residuals.pace`)."""
         return replace(self, decode=replace(self.decode, pace=self.prefill.pace.apart))
 
     def prefill_ms(self, loop: Loop, chunk: Array) -> Array:

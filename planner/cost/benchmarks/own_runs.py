@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.bands import FEWEST_OWN_RESIDUALS, FIGURES, known_as, own_band, place, with_own_bands
 from planner.cost.benchmarks.fit import Evidence
 from planner.cost.benchmarks.pace_fit import PacedRun, fit_paces, group_of_run, paced_runs
 from planner.cost.benchmarks.prediction import figures
 from planner.cost.calibration import predict_ms, require_possible
 from planner.cost.device import require_figures
 from planner.cost.efficiency import merged
-from planner.cost.pace import BUILT_IN_PACES, Group, Paces
+from planner.cost.residuals.bands import FEWEST_OWN_RESIDUALS, FIGURES, known_as, own_band, place, with_own_bands
+from planner.cost.residuals.pace import BUILT_IN_PACES, Group, Paces
 from planner.domain import (
     Calibration,
     CalibrationFit,

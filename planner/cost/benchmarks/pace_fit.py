@@ -3,14 +3,14 @@
 | symbol | meaning | unit |
 |---|---|---|
 | y[i] | ln of measured over predicted rate of run i, at the sequences that were in it | 1 |
-| g, d, v | paces of its group, of its degrees, of its version (`planner.cost.pace`) | 1 |
+| g, d, v | paces of its group, of its degrees, of its version (`planner.cost.residuals.pace`) | 1 |
 | p | in their place, of a saturated pool of prefill: that of its group's | 1 |
 | s_g, s_d, s_v, s_p, s | how far these, and a run from them, may be expected to be off | 1 |
 | w[i] | weight of a run: (s / its trust)^2, less where nothing explains it | 1 |
 | Z, D | which run has which pace; their expected variances | 1 |
 
-minimise sum_i w[i] (y[i] - g - d - v)^2 / s^2 + sum g^2 / s_g^2 + sum d^2 / s_d^2 + sum v^2 / s_v^2: runs of a normal model with random
-effects, so that a group of few runs stays near 1. Effective degrees of freedom: the trace of
+minimise sum_i w[i] (y[i] - g - d - v)^2 / s^2 + sum g^2 / s_g^2 + sum d^2 / s_d^2 + sum v^2 / s_v^2: runs of a normal
+model with random effects, so that a group of few runs stays near 1. Effective degrees of freedom: the trace of
 (Z'WZ + s^2 D^-1)^-1 Z'WZ. A run that is c s off, c > 2, weighs 2 / c of one (Huber).
 """
 
@@ -24,8 +24,8 @@ import numpy as np
 from planner.cost.arrays import Array
 from planner.cost.benchmarks.engines import habits
 from planner.cost.benchmarks.prediction import Predictions, asked_figures
-from planner.cost.pace import Group, Pace, Paces, group_of
-from planner.domain import Calibration, Metric, ModelSpec, NamedRun
+from planner.cost.residuals.pace import Group, Pace, Paces, group_of
+from planner.domain import Calibration, Metric, NamedRun
 
 GROUP_SPREAD, DEGREES_SPREAD, VERSION_SPREAD, POOL_SPREAD, RUN_SPREAD = 0.15, 0.08, 0.10, 0.25, 0.10
 NO_PACES: Paces = MappingProxyType({})
@@ -149,11 +149,11 @@ def _effects(run: PacedRun) -> dict[tuple[Group, str, Any], float]:
 def _ridge(design: Array, logs: Array, spread: Array, trust: Array) -> tuple[Array, float]:
     """The random effects, and their effective degrees of freedom."""
     weights = 1 / trust**2
-    paces = np.zeros(design.shape[1])
+    paces: Array = np.zeros(design.shape[1])
     for _ in range(_ROUNDS):
         off = np.abs(logs - design @ paces) / trust
-        held = weights * np.minimum(1.0, _OUTLIER / np.maximum(off, 1e-9))
-        information = design.T @ (held[:, None] * design)
-        paces = np.linalg.solve(information + np.diag(1 / spread**2), design.T @ (held * logs))
+        trusted = weights * np.minimum(1.0, _OUTLIER / np.maximum(off, 1e-9))
+        information = design.T @ (trusted[:, None] * design)
+        paces = np.asarray(np.linalg.solve(information + np.diag(1 / spread**2), design.T @ (trusted * logs)))
     freedom = float(np.trace(np.linalg.solve(information + np.diag(1 / spread**2), information)))
     return paces, freedom

@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 
 from planner.cost.arrays import Array
-from planner.cost.bands import FIGURES, figure_band
 from planner.cost.benchmarks.batches import (
     PREDICTORS,
     Batch,
@@ -28,7 +27,8 @@ from planner.cost.benchmarks.batches import (
 from planner.cost.benchmarks.closed_loop import PassTimes
 from planner.cost.benchmarks.engines import EngineHabits, EngineShares, engine_shares, habits
 from planner.cost.device import CostContext, Device, device
-from planner.cost.pace import BUILT_IN_PACES, Paces, group_of, own_pace
+from planner.cost.residuals.bands import FIGURES, figure_band
+from planner.cost.residuals.pace import BUILT_IN_PACES, Paces, group_of, own_pace
 from planner.domain import (
     PHASES,
     BenchmarkRun,
@@ -203,7 +203,8 @@ Answers = dict[tuple[str, int, Metric], float]
 class Predictions:
     """Runs parted into batches once, to be predicted with one calibration after another.
 
-    `held`: aggregated pools at the sequences that were in them, TPOT alone. A batch whose factors are the same as the last time keeps its answers; closed loops begin where they last settled.
+    `held`: aggregated pools at the sequences that were in them, TPOT alone. A batch whose factors are the same as the
+    last time keeps its answers; closed loops begin where they last settled.
     """
 
     def __init__(
@@ -295,7 +296,8 @@ def _parts(runs: Iterable[NamedRun]) -> Iterable[tuple[Batch, str]]:
             expert_bytes=precision.expert_bytes,
             kv_bytes=precision.kv_bytes,
         )
-        context = CostContext(gpu=entry.gpu, model=model, settings=CostSettings(mtp_tokens=precision.mtp_tokens, engine=habit.name))
+        settings = CostSettings(mtp_tokens=precision.mtp_tokens, engine=habit.name)
+        context = CostContext(gpu=entry.gpu, model=model, settings=settings)
         for way in _ways(run):
             # Weights that do not fit leave no loop to settle.
             if way in (*_LOOPS, "split loops") and most_sequences(entry.gpu, model, run, habit) <= 0:

@@ -20,11 +20,11 @@ def combinations(*values: npt.ArrayLike) -> tuple[tuple[Combination, ...], Place
     arrays = [np.asarray(value, dtype=np.float64) for value in values]
     if sum(array.size for array in arrays) > _MOST_KEPT:
         return _combinations(arrays)
-    return _kept(tuple((array.shape, array.tobytes()) for array in arrays))
+    return _of_bytes(tuple((array.shape, array.tobytes()) for array in arrays))
 
 
 @lru_cache(maxsize=256)
-def _kept(arrays: tuple[tuple[tuple[int, ...], bytes], ...]) -> tuple[tuple[Combination, ...], Places]:
+def _of_bytes(arrays: tuple[tuple[tuple[int, ...], bytes], ...]) -> tuple[tuple[Combination, ...], Places]:
     return _combinations([np.frombuffer(numbers).reshape(shape) for shape, numbers in arrays])
 
 
@@ -60,9 +60,9 @@ def found_once(find: Callable[..., tuple[float, ...] | None], *values: npt.Array
 def _places(numbers: npt.NDArray[np.float64] | Places) -> tuple[int, Places]:
     """How many values there are, and each number's place among them, ascending."""
     flat = numbers.reshape(-1)
-    whole = flat.astype(np.intp)
-    if flat.size and whole.min() >= 0 and whole.max() < _MOST_CODES and (whole == flat).all():
-        occurs = np.bincount(whole) > 0
-        return int(occurs.sum()), (np.cumsum(occurs) - 1)[whole].reshape(numbers.shape)
+    codes = flat.astype(np.intp)
+    if flat.size and codes.min() >= 0 and codes.max() < _MOST_CODES and (codes == flat).all():
+        occurs = np.bincount(codes) > 0
+        return int(occurs.sum()), (np.cumsum(occurs) - 1)[codes].reshape(numbers.shape)
     values_there, place = np.unique(flat, return_inverse=True)
     return len(values_there), place.reshape(numbers.shape)

@@ -84,7 +84,8 @@ def products_time(
         between = np.abs(rows.share - np.rint(rows.share)) > _ALIKE
         return np.maximum(curves.basis[place], np.where(between, np.int8(Basis.INTERPOLATED), np.int8(0)))
 
-    return KernelTime(ms=np.broadcast_to(np.exp(ln_ms + rows.beyond), shape) * rows.loads, basis_of=basis)
+    ms = np.broadcast_to(np.exp(ln_ms + rows.beyond), shape)
+    return KernelTime(ms=np.asarray(ms * np.asarray(rows.loads), dtype=np.float64), basis_of=basis)
 
 
 _ALIKE = 1e-6

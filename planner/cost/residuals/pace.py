@@ -21,8 +21,8 @@ from functools import lru_cache
 import numpy as np
 
 from planner.cost.arrays import Array, as_array
-from planner.cost.bands import known_as, place
-from planner.cost.pace_table import DEGREES, GROUPS, POOLS, VERSIONS
+from planner.cost.residuals.bands import known_as, place
+from planner.cost.residuals.pace_table import DEGREES, GROUPS, POOLS, VERSIONS
 from planner.domain import Calibration, CostSettings, GpuSpec, ModelSpec, Phase
 from planner.domain.model.formats import bits
 
@@ -48,8 +48,8 @@ class Pace:
 
     def of_versions(self, versions: Sequence[str]) -> "Pace":
         """The paces of runs, each under its version."""
-        told = dict(self.versions)
-        return replace(self, ln=self.ln + np.array([told.get(version, 0.0) for version in versions]), versions=())
+        by_version = dict(self.versions)
+        return replace(self, ln=self.ln + np.array([by_version.get(version, 0.0) for version in versions]), versions=())
 
     def at(self, tp: Array, dp: Array, ep: Array) -> Array:
         """The pace at these degrees, above 1 where a pass is faster than its kernels say."""

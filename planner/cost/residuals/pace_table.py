@@ -6,6 +6,7 @@ taken in apart. 2312 points, 233 effective degrees of freedom.
 """
 
 # fmt: off
+# ruff: noqa: E501 - a row a group
 
 Group = tuple[str, str, str, str]
 GROUPS: dict[Group, tuple[float, int]] = {
