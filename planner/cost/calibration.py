@@ -22,7 +22,7 @@ from planner.errors import InputError
 def predict_ms(
     measurement: Measurement, gpu: GpuSpec, model: ModelSpec, calibration: Calibration | None = None
 ) -> float:
-    """The time of a measured step under its own conditions, by measured kernels of its engine; without one by formulas."""
+    """The time of a measured step under its own conditions: by kernels of its engine, without one by formulas alone."""
     m = measurement
     settings = CostSettings(calibration=calibration, balanced_experts=bool(m.balanced), engine=m.engine)
     shape = model if m.kv_bytes is None else replace(model, kv_bytes=m.kv_bytes)

@@ -230,9 +230,7 @@ def _factor(group: Group, ln: float, places: Sequence[tuple[str, str]], base: Ca
     )
 
 
-def _left_out(
-    evidence: Evidence, told: Sequence[Told], base: Calibration | None, paces: Paces
-) -> list[JudgedFigure]:
+def _left_out(evidence: Evidence, told: Sequence[Told], base: Calibration | None, paces: Paces) -> list[JudgedFigure]:
     """Figures predicted without their configuration."""
     by = _configuration if len({*map(_configuration, evidence.runs)}) >= FEWEST_CONFIGURATIONS else _alone
     distinct = sorted({by(entry) for entry in evidence.runs}, key=repr)
