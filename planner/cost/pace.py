@@ -13,7 +13,7 @@ where nothing was measured: evidence shows that no pace of an engine, a GPU type
 that were not measured. A calibration's `pace_prefill` and `pace_decode` come on top, by group (`place`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -35,7 +35,7 @@ class Pace:
     """ln of the pace of a group, and what degrees and versions add: ((tp, dp, ep), ln) and (version, ln) each. `pool`: ln of the
     pace of prompts taken in apart. `own`: ln of what somebody's own measurements add to both."""
 
-    ln: float = 0.0
+    ln: float | Array = 0.0
     degrees: tuple[tuple[tuple[int, int, int], float], ...] = ()
     versions: tuple[tuple[str, float], ...] = ()
     pool: float = 0.0
@@ -46,9 +46,10 @@ class Pace:
         """The pace of steps of prompts alone."""
         return Pace(ln=self.pool, own=self.own)
 
-    def of_version(self, version: str) -> "Pace":
-        """The pace under one version."""
-        return replace(self, ln=self.ln + dict(self.versions).get(version, 0.0), versions=())
+    def of_versions(self, versions: Sequence[str]) -> "Pace":
+        """The paces of runs, each under its version."""
+        told = dict(self.versions)
+        return replace(self, ln=self.ln + np.array([told.get(version, 0.0) for version in versions]), versions=())
 
     def at(self, tp: Array, dp: Array, ep: Array) -> Array:
         """The pace at these degrees, above 1 where a pass is faster than its kernels say."""

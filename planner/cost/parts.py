@@ -66,7 +66,7 @@ class StepCost:
     """One step's parts, the communication that computation hides, and the whole (ms).
 
     `overlapped`: whether in two micro-batches. `waiting`: by how much attention ranks that wait for the fullest are
-    slowed (>= 1). `pace`: by how much all of it is faster than the parts say (`planner.cost.pace`).
+    slowed (>= 1). `pace`: by how much all of it is faster than the parts say, by formulas and by measured runs (`planner.cost.pace`).
     `scale` makes a pass over the model the step that was asked for: pipelined, the slowest stage counts for every
     stage; with drafts, a pass yields several tokens. A new pipelined step may begin every `total_ms / pp`.
     """

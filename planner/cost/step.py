@@ -20,6 +20,7 @@ Prompts that fit the budget together share a pass. Pipelined: pp equal micro-bat
 counts like the slowest, ceil(L/pp) layers, and a pass takes pp of them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -428,6 +429,20 @@ _OF_ALL_LAYERS = ("projections", "attention", "all-reduce", "small kernels")
 _NODE = 8  # GPUs among which kernels of expert parallelism were measured
 
 
+FORMULAS_SHARE = 0.3
+"""Of the mean of logarithms of what kernels and what formulas say of a step; made by left-out errors of given runs."""
+
+
+def _in_all(dev: Device, model: ModelSpec, ms: Mapping[str, Array], micro: Array) -> tuple[Array, Array]:
+    """(all parts together without what is hidden, what is hidden): communication that computation hides."""
+    communication = ms.get("dispatch", as_array(0.0)) + ms.get("combine", as_array(0.0))
+    computing = model.moe_layers / model.layers * sum(ms[name] for name in _OF_ALL_LAYERS)
+    for name in ("shared experts", "routed experts"):
+        computing = computing + ms.get(name, as_array(0.0))
+    hidden = np.where(micro > 1, dev.efficiency.overlap * np.minimum(computing, communication), 0.0)
+    return as_array(sum(ms.values()) - hidden), hidden
+
+
 def _narrow(parts: tuple[Part, ...], steps: Steps) -> tuple[Part, ...]:
     """The parts without measured kernels where experts are spread over more than a node: engines run other kernels
     there than those that were measured, and the formulas are nearer."""
@@ -450,16 +465,13 @@ def summed(
 ) -> StepCost:
     """The step of these parts: communication hidden where micro-batches overlap; stages, drafts and waiting counted."""
     parts = _narrow(parts, steps)
-    by_name = {part.name: part.ms for part in parts}
-    communication = by_name.get("dispatch", as_array(0.0)) + by_name.get("combine", as_array(0.0))
-    share = model.moe_layers / model.layers
-    computing = share * sum(by_name[name] for name in _OF_ALL_LAYERS)
-    for name in ("shared experts", "routed experts"):
-        computing = computing + by_name.get(name, as_array(0.0))
-    hidden = np.where(micro > 1, dev.efficiency.overlap * np.minimum(computing, communication), 0.0)
-    unscaled_ms = sum(by_name.values()) - hidden
+    unscaled_ms, hidden = _in_all(dev, model, {part.name: part.ms for part in parts}, micro)
     if pace is None:
         pace = dev.pace.at(steps.tp, steps.dp, steps.spread)
+    if any(part.kernel is not None for part in parts):
+        formula_ms, _ = _in_all(dev, model, {part.name: part.formula_ms for part in parts}, micro)
+        # Kernels and formulas err apart from each other: the mean of both is nearer than either.
+        pace = pace * np.power(unscaled_ms / formula_ms, FORMULAS_SHARE)
     scale = as_array(ceil_divide(model.layers, steps.pp) * steps.pp / model.layers / gained)
     return StepCost(
         parts=parts,

@@ -226,14 +226,17 @@ class Predictions:
     def _part(self, number: int, batch: Batch, way: str, calibration: Calibration | None) -> Answers:
         context = batch.context
         settings = replace(context.settings, calibration=calibration)
-        by_phase = {}
-        for phase in PHASES:
-            dev = device(context.gpu, context.model, phase, settings, overlapped=np.zeros(1, dtype=bool))
-            group = group_of(context.gpu, context.model, batch.habits.name)
-            pace = own_pace(self._paces, group, phase, calibration)
-            by_phase[phase] = replace(dev, pace=pace.of_version(batch.runs[0].engine_version))
+        group = group_of(context.gpu, context.model, batch.habits.name)
+        paces = tuple(own_pace(self._paces, group, phase, calibration) for phase in PHASES)
+        versions = [run.engine_version for run in batch.runs]
+        by_phase = {
+            phase: replace(
+                device(context.gpu, context.model, phase, settings, overlapped=np.zeros(1, dtype=bool)),
+                pace=pace.of_versions(versions),
+            )
+            for phase, pace in zip(PHASES, paces, strict=True)
+        }
         shares = engine_shares(batch.habits.name, calibration)
-        paces = tuple(dev.pace for dev in by_phase.values())
         factors = (by_phase[Phase.PREFILL].efficiency, paces, shares)
         if number in self._answered and self._answered[number][0] == factors:
             return self._answered[number][1]
@@ -263,7 +266,7 @@ _WAYS: Mapping[str, Callable[[Batch, PassTimes, EngineShares], Predicted]] = {
 }
 
 
-_Key = tuple[str, str, Precision, EngineHabits, str, str]
+_Key = tuple[str, str, Precision, EngineHabits, str]
 
 
 def _times(context: CostContext, by_phase: Mapping[Phase, Device], shares: EngineShares) -> PassTimes:
@@ -280,7 +283,7 @@ def _times(context: CostContext, by_phase: Mapping[Phase, Device], shares: Engin
 
 
 def _parts(runs: Iterable[NamedRun]) -> Iterable[tuple[Batch, str]]:
-    """The runs that can be predicted, by machine, model, precision, drafts, engine, version and the way in which they are."""
+    """The runs that can be predicted, by machine, model, precision, drafts, engine and the way in which they are."""
     batches: dict[_Key, list[BenchmarkRun]] = {}
     contexts: dict[_Key, tuple[CostContext, EngineHabits]] = {}
     for entry in runs:
@@ -298,7 +301,7 @@ def _parts(runs: Iterable[NamedRun]) -> Iterable[tuple[Batch, str]]:
             # Weights that do not fit leave no loop to settle.
             if way in (*_LOOPS, "split loops") and most_sequences(entry.gpu, model, run, habit) <= 0:
                 continue
-            key = (run.gpu, run.model, precision, habit, run.engine_version, way)
+            key = (run.gpu, run.model, precision, habit, way)
             batches.setdefault(key, []).append(run)
             contexts[key] = (context, habit)
     for key, members in batches.items():
