@@ -157,11 +157,7 @@ class TestProducts:
         assert tables is not None
         rows = np.exp(tables.grids["gemm"].axes[0])[3:-3:4]
         widths = ((2048.0, 8192.0), (8192.0, 2048.0))
-<<<<<<< HEAD
         time = products_time(tables, (("bfloat16", 1.0),), Rows.of(tables, rows), widths)
-=======
-        time = products_time("H200", ("vllm",), (("bfloat16", 1.0),), rows, widths)
->>>>>>> split
         assert time.ms == pytest.approx(sum(tables.gemm("bfloat16", rows, n, k).ms for n, k in widths))
 
     def test_between_them_as_each_is_within_a_hundredth(self) -> None:
@@ -169,29 +165,16 @@ class TestProducts:
         assert tables is not None
         rows = np.geomspace(1, 30_000, 57)
         widths = ((1280.0, 8192.0), (8192.0, 1024.0))
-<<<<<<< HEAD
         time = products_time(tables, (("bfloat16", 1.0),), Rows.of(tables, rows), widths)
-=======
-        time = products_time("H200", ("vllm",), (("bfloat16", 1.0),), rows, widths)
->>>>>>> split
         assert time.ms == pytest.approx(sum(tables.gemm("bfloat16", rows, n, k).ms for n, k in widths), rel=0.01)
         assert (np.diff(time.ms) >= 0).all()
 
     def test_the_fastest_of_formats_that_multiply_alike(self) -> None:
-<<<<<<< HEAD
         tables = kernel_tables("DGX-B200", "vllm")
         assert tables is not None
         forms, rows = (("fp8_block", 1.0), ("fp8", 1.5)), Rows.of(tables, np.array([1.0, 64.0]))
         both = products_time(tables, forms, rows, ((4096.0, 7168.0),))
         apart = [products_time(tables, ((form, factor),), rows, ((4096.0, 7168.0),)).ms for form, factor in forms]
-=======
-        forms = (("fp8_block", 1.0), ("fp8", 1.5))
-        both = products_time("DGX-B200", ("vllm",), forms, np.array([1.0, 64.0]), ((4096.0, 7168.0),))
-        apart = [
-            products_time("DGX-B200", ("vllm",), ((form, factor),), np.array([1.0, 64.0]), ((4096.0, 7168.0),)).ms
-            for form, factor in forms
-        ]
->>>>>>> split
         assert both.ms == pytest.approx(np.minimum(*apart))
 
     def test_the_fastest_of_engines_each_product_by_itself(self) -> None:
@@ -209,15 +192,9 @@ class TestProducts:
         tables = kernel_tables("H100", "sglang")
         assert tables is not None
         tp, rows = np.array([[1.0], [8.0]]), np.array([[1.0, 100.0, 3000.0]])
-<<<<<<< HEAD
         grid = products_time(tables, (("bfloat16", 1.0),), Rows.of(tables, rows), ((8192 / tp, 8192 + 0 * tp),))
         for k, degree in enumerate((1.0, 8.0)):
             line = products_time(tables, (("bfloat16", 1.0),), Rows.of(tables, rows[0]), ((8192 / degree, 8192.0),))
-=======
-        grid = products_time("H100", ("sglang",), (("bfloat16", 1.0),), rows, ((8192 / tp, 8192 + 0 * tp),))
-        for k, degree in enumerate((1.0, 8.0)):
-            line = products_time("H100", ("sglang",), (("bfloat16", 1.0),), rows[0], ((8192 / degree, 8192.0),))
->>>>>>> split
             assert grid.ms[k] == pytest.approx(line.ms)
 
 
