@@ -178,14 +178,14 @@ class TestProducts:
         assert both.ms == pytest.approx(np.minimum(*apart))
 
     def test_the_fastest_of_engines_each_product_by_itself(self) -> None:
-        widths, rows = ((4096.0, 7168.0), (7168.0, 2048.0)), np.array([1.0, 64.0])
-        forms, engines = (("bfloat16", 1.0),), ("trtllm", "sglang", "vllm")
-        together = products_time("H200", engines, forms, rows, widths)
-        alone = [
-            [products_time("H200", (engine,), forms, rows, (width,)).ms for engine in engines] for width in widths
-        ]
+        widths, forms = ((4096.0, 7168.0), (7168.0, 2048.0)), (("bfloat16", 1.0),)
+        tables = [kernel_tables("H200", engine) for engine in ("trtllm", "sglang", "vllm")]
+        of_each = [(one, Rows.of(one, np.array([1.0, 64.0]))) for one in tables if one is not None]
+        own, rows = of_each[0]
+        together = products_time(own, forms, rows, widths, beside=("sglang", "vllm"))
+        alone = [[products_time(one, forms, of, (width,)).ms for one, of in of_each] for width in widths]
         assert together.ms == pytest.approx(sum(np.min(times, axis=0) for times in alone))
-        assert (together.ms < products_time("H200", ("trtllm",), forms, rows, widths).ms).all()
+        assert (together.ms < products_time(own, forms, rows, widths).ms).all()
 
     def test_widths_by_degrees(self) -> None:
         """A column of tensor parallel degrees against a row of batches."""
