@@ -201,7 +201,7 @@ def _calibration(
     factors = []
     for group, pace in sorted(fitted.items()):
         behind = {id(of): _where(of, models) for of, paced in told if paced.group == group}
-        factors.append(_factor(group, pace.ln, list(behind.values()), base))
+        factors.append(_factor(group, float(pace.ln), list(behind.values()), base))
     fitted_here = {(factor.name, factor.family) for factor in factors}
     kept = [factor for factor in (base.factors if base else ()) if (factor.name, factor.family) not in fitted_here]
     return Calibration(name=name, factors=(*factors, *kept), bands=base.bands if base else ())
