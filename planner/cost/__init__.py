@@ -1,8 +1,6 @@
 """What a phase costs on an island: times, memory, rates. Door: `tabulate_sizes`; the others look inside."""
 
 from planner.cost.backend import AnalyticBackend, CostBackend, TabulatedBackend, open_backend
-from planner.cost.band_draws import UncertainRate, WorkShare, probability_better, rate_band, shares_of_best
-from planner.cost.bands import band_of, known_as, place, time_band, with_bands
 from planner.cost.benchmarks import (
     BenchmarkFit,
     Evidence,
@@ -24,6 +22,8 @@ from planner.cost.parallelism import configurations
 from planner.cost.parts import DecodeTime, PrefillTime
 from planner.cost.queueing import Queue, largest_share, predicted_wait
 from planner.cost.rates import pool_share
+from planner.cost.residuals.band_draws import UncertainRate, WorkShare, probability_better, rate_band, shares_of_best
+from planner.cost.residuals.bands import band_of, known_as, place, time_band, with_bands
 from planner.cost.service_levels import FIRST_STEP_MS, PLACE_SHARE, Mixture, admitted_shares, mixture
 from planner.cost.step import Steps
 from planner.cost.table import smallest_island, tabulate, tabulate_placed, tabulate_sizes

@@ -13,7 +13,6 @@ from planner.cost import memory
 from planner.cost.arguments import one_half, require_at_least, require_fit, require_whole
 from planner.cost.arrays import as_array
 from planner.cost.backend import open_backend
-from planner.cost.bands import band_of, origin_of
 from planner.cost.device import CostContext, require_figures
 from planner.cost.drafts import draft_of
 from planner.cost.efficiency import FACTOR_NAMES, merged, vendor_family
@@ -25,6 +24,7 @@ from planner.cost.parts import BOUNDS, Part, StepCost
 from planner.cost.prefix_hits import shape_hits
 from planner.cost.rates import LARGEST_BATCH, decode_rates, prefill_rates
 from planner.cost.reference import reference_configurations, reference_rates
+from planner.cost.residuals.bands import band_of, origin_of
 from planner.cost.step import Steps, step_cost
 from planner.domain import (
     ConfigurationRates,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.cost.bands import known_as, place
+from planner.cost.residuals.bands import known_as, place
 from planner.domain import PHASES, Calibration, Factor, LengthProfile, Origin, Phase, Plan, RequestTrace
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.serving.observed import EDGE, ISLAND, PLAN, Quantity

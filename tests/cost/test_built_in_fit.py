@@ -10,11 +10,11 @@ from benchmark_evidence import evidence, given_runs, known_runs
 from cost_figures import gpu, model
 
 from planner.cost import BUILT_IN, UNFITTED, predict_ms
-from planner.cost.bands import origin_of
 from planner.cost.benchmarks.engines import habits
 from planner.cost.benchmarks.fit import BENCHMARK_FREE, Evidence, FreeFactor, fit_benchmarks
 from planner.cost.benchmarks.prediction import figures
 from planner.cost.fitted_factors import FITTED
+from planner.cost.residuals.bands import origin_of
 from planner.domain import CostSettings, JudgedFigure, Load, ModelSpec, Origin, Phase
 from planner.files import shipped_models
 

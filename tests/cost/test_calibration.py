@@ -7,8 +7,8 @@ import pytest
 from cost_figures import gpu
 
 from planner.cost import BUILT_IN, band_of, doubts, fit_calibration, predict_ms
-from planner.cost.bands import origin_of, relation_of
 from planner.cost.efficiency import efficiency_of
+from planner.cost.residuals.bands import origin_of, relation_of
 from planner.domain import Calibration, CostSettings, Factor, Measurement, Origin, Phase, Relation
 from planner.errors import InputError
 from planner.files import load_model, load_published_measurements

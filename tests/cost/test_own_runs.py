@@ -13,7 +13,7 @@ from planner.cost.benchmarks.fit import Evidence
 from planner.cost.benchmarks.own_runs import RunsFit, fit_own_runs
 from planner.cost.benchmarks.pace_fit import PacedRun, fit_paces, group_of_run, paced_runs
 from planner.cost.benchmarks.prediction import figures
-from planner.cost.pace import Paces
+from planner.cost.residuals.pace import Paces
 from planner.domain import JudgedFigure, NamedRun, Origin, Phase
 from planner.errors import InputError
 

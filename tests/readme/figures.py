@@ -12,10 +12,10 @@ from functools import cache
 
 from documentation import ROOT, TEXTS
 
-from planner.cost.band_draws import DRAWS
 from planner.cost.benchmarks.draws import NOISE, STRUCTURE
 from planner.cost.factors import BUILT_IN
 from planner.cost.memory import RESERVE_GB
+from planner.cost.residuals.band_draws import DRAWS
 from planner.domain import BLOCK_TOKENS, ENGINE_MEMORY_SHARE, CostSettings
 from planner.domain.changes import LEAST_SHARE, ChangeLimits
 from planner.domain.serving.routing import SIMPLICITY, SPLIT_BIAS, WORTH_A_BUCKET, RoutingSettings

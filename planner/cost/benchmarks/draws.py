@@ -8,7 +8,8 @@
 
 Fitted factors are drawn together, x ~ N(log value, sd R sd). A family that nothing was measured of has factors of its
 own, which stray from those that it follows by the hierarchy's `sigma`. A factor that a user's measurements gave strays
-by USER_SPREAD instead. d ~ N(0, STRUCTURE), N(0, USER_SPREAD) where the user measured the pace. A value beyond its bounds is put at the bound.
+by USER_SPREAD instead. d ~ N(0, STRUCTURE), N(0, USER_SPREAD) where the user measured the pace. A value beyond its
+bounds is put at the bound.
 
 What measurements are worth before they are made follows from draws (preposterior analysis):
 

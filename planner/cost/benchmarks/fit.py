@@ -87,7 +87,7 @@ BENCHMARK_FREE: tuple[FreeFactor, ...] = (
     *_of("mtp_gain", ("trt", "sglang", "atom"), 0.2, 1.2, 3.9),
 )
 
-# by kind of figure; step times are the best documented
+# by kind of figure; step times are the best documented. The rate of disaggregated pools follows from figures of each
 TRUST: Mapping[str, float] = {
     "step time": 0.10,
     "aggregated rate": 0.15,
@@ -212,7 +212,7 @@ class Problem:
         for entry, metric, kind in asked_figures(evidence.runs):
             key = (entry.run.file, entry.run.row, metric)
             # What has no answer at the base has none at any factors: it would only add a constant.
-            if key in answered:
+            if key in answered and kind in TRUST:
                 old = entry.run.year is not None and entry.run.year < OLD_ENGINES
                 trust[key] = TRUST[kind] * (OLD_TRUST if old else 1.0)
         return cls(

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.bands import FEWEST_OWN_RESIDUALS, known_as, own_band, place, with_own_bands
 from planner.cost.benchmarks.fit import Evidence
 from planner.cost.benchmarks.pace_fit import PacedRun, fit_paces, group_of_run, paced_runs
 from planner.cost.benchmarks.prediction import figures
 from planner.cost.calibration import predict_ms, require_possible
 from planner.cost.device import require_figures
 from planner.cost.efficiency import merged
-from planner.cost.pace import BUILT_IN_PACES, Group, Paces
+from planner.cost.residuals.bands import FEWEST_OWN_RESIDUALS, FIGURES, known_as, own_band, place, with_own_bands
+from planner.cost.residuals.pace import BUILT_IN_PACES, Group, Paces
 from planner.domain import (
     Calibration,
     CalibrationFit,
@@ -168,6 +168,7 @@ def _told_by_runs(
     signs: list[Sign] = [
         (entry, _of_user(entry, Phase.DECODE, paced.log, paced.trust))
         for entry, paced in paced_runs(counted, paces, base)
+        if not paced.taken_in
     ]
     entries = {(entry.run.file, entry.run.row): entry for entry in runs}
     for figure in judged:
@@ -263,7 +264,7 @@ def _bands(left_out: Sequence[JudgedFigure]) -> list[MeasuredBand]:
     """Of every GPU type, model and phase with enough left-out figures."""
     residuals: dict[tuple[str, str, Phase], list[float]] = {}
     for figure in left_out:
-        if figure.predicted is not None:
+        if figure.predicted is not None and figure.kind in FIGURES:
             phase = Phase.PREFILL if figure.metric in _PREFILL_METRICS else Phase.DECODE
             log = float(-np.log1p(figure.rate_error))
             residuals.setdefault((figure.run.gpu, figure.run.model, phase), []).append(log)

@@ -6,9 +6,10 @@
 | g | ln of the pace of a group: GPU type, network, engine, bits of its weights | 1 |
 | d | what its degrees (tp, dp, ep) add | 1 |
 | v | what the engine's version adds; 0 of versions that were not measured | 1 |
+| p | ln of the pace of a group's pools that take prompts in alone, beyond their engine's `prefill_pool` | 1 |
 
-time = kernels' time / exp(g + d + v). They are what many runs have in common, shrunk to 0 (`benchmarks/pace_fit.py`), and 0
-where nothing was measured: evidence shows that no pace of an engine, a GPU type or a precision carries over to models
+time = kernels' time / exp(g + d + v), of steps of prompts alone / exp(p). They are what many runs have in common, shrunk
+to 0 (`benchmarks/pace_fit.py`), and 0 where nothing was measured: evidence shows that no pace of an engine, a GPU type or a precision carries over to models
 that were not measured. A calibration's `pace_prefill` and `pace_decode` come on top, by GPU type, network and engine
 (`bands.place`), of formulas alone as of measured kernels.
 """
@@ -20,8 +21,8 @@ from functools import lru_cache
 import numpy as np
 
 from planner.cost.arrays import Array, as_array
-from planner.cost.bands import known_as, place
-from planner.cost.pace_table import DEGREES, GROUPS, VERSIONS
+from planner.cost.residuals.bands import known_as, place
+from planner.cost.residuals.pace_table import DEGREES, GROUPS, POOLS, VERSIONS
 from planner.domain import Calibration, CostSettings, GpuSpec, ModelSpec, Phase
 from planner.domain.model.formats import bits
 
@@ -31,23 +32,24 @@ Group = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """ln of the pace of a group, and what degrees and versions add: ((tp, dp, ep), ln) and (version, ln) each. `own`: ln of what somebody's own
-    measurements add, the one thing that prompts taken in apart have: pools of prefill go by their kernels alone."""
+    """ln of the pace of a group, and what degrees and versions add: ((tp, dp, ep), ln) and (version, ln) each. `pool`:
+    ln of the pace of prompts taken in apart. `own`: ln of what somebody's own measurements add to both."""
 
     ln: float | Array = 0.0
     degrees: tuple[tuple[tuple[int, int, int], float], ...] = ()
     versions: tuple[tuple[str, float], ...] = ()
+    pool: float = 0.0
     own: float = 0.0
 
     @property
-    def apart(self) -> float:
+    def apart(self) -> "Pace":
         """The pace of steps of prompts alone."""
-        return float(np.exp(self.own))
+        return Pace(ln=self.pool, own=self.own)
 
     def of_versions(self, versions: Sequence[str]) -> "Pace":
         """The paces of runs, each under its version."""
-        told = dict(self.versions)
-        return replace(self, ln=self.ln + np.array([told.get(version, 0.0) for version in versions]), versions=())
+        by_version = dict(self.versions)
+        return replace(self, ln=self.ln + np.array([by_version.get(version, 0.0) for version in versions]), versions=())
 
     def at(self, tp: Array, dp: Array, ep: Array) -> Array:
         """The pace at these degrees, above 1 where a pass is faster than its kernels say."""
@@ -60,7 +62,9 @@ class Pace:
 NO_PACE = Pace()
 Paces = Mapping[Group, Pace]
 BUILT_IN_PACES: Paces = {
-    group: Pace(ln=ln, degrees=DEGREES.get(group, ()), versions=VERSIONS.get(group, ()))
+    group: Pace(
+        ln=ln, degrees=DEGREES.get(group, ()), versions=VERSIONS.get(group, ()), pool=POOLS.get(group, 0.0)
+    )
     for group, (ln, _) in GROUPS.items()
 }
 

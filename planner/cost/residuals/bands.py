@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from types import MappingProxyType
 
-from planner.cost.band_table import MEASURED, ROWS
+from planner.cost.residuals.band_table import MEASURED, ROWS
 from planner.domain import (
     Band,
     Calibration,
@@ -167,7 +167,7 @@ def slice_band(figure: Figure, relation: Relation, slices: Sequence[str], rows: 
             return _band(firmer, relation)
     raise InconsistentPlanError(
         f"band table: must have a row of {_WORDS[figure]} for relation {relation} or a weaker one, got none.",
-        hint="Make planner/cost/band_table.py anew from all left-out predictions.",
+        hint="Make planner/cost/residuals/band_table.py anew from all left-out predictions.",
     )
 
 
