@@ -72,9 +72,9 @@ def draws_of(gpus: Sequence[GpuSpec], calibration: Calibration | None, *, count:
     present, rng = merged(calibration), np.random.default_rng(seed)
     root = _root()
     pools = tuple(factor for factor in present.factors if factor.name == POOL)
-    told = {(gpu, f.name) for f in present.factors if f.origin is Origin.USER for gpu in f.gpus}
+    measured = {(gpu, f.name) for f in present.factors if f.origin is Origin.USER for gpu in f.gpus}
     spreads = {
-        (gpu, phase): USER_SPREAD if (gpu, f"pace_{phase}") in told else STRUCTURE
+        (gpu, phase): USER_SPREAD if (gpu, f"pace_{phase}") in measured else STRUCTURE
         for gpu in sorted(gpu.name for gpu in gpus)
         for phase in PHASES
     }

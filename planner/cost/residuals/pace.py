@@ -87,5 +87,5 @@ def own_pace(paces: Paces, group: Group, phase: Phase, calibration: Calibration 
 
 @lru_cache(maxsize=1024)
 def _with_own(pace: Pace, here: str, phase: Phase, calibration: Calibration) -> Pace:
-    own = [f.value for f in calibration.factors if (f.name, f.family) == (f"pace_{phase}", here)]
-    return replace(pace, own=float(np.log(own[-1]))) if own else pace
+    values = [f.value for f in calibration.factors if (f.name, f.family) == (f"pace_{phase}", here)]
+    return replace(pace, own=float(np.log(values[-1]))) if values else pace
