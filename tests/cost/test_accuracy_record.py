@@ -11,8 +11,9 @@ import pytest
 from benchmark_evidence import given_runs, known_runs
 from make_accuracy_record import recorded, scoreboard
 
-from planner.cost import accuracy, band_table, coverage, interval_score, judged_runs, predict_ms, with_records
-from planner.cost.bands import ALL, BAND_TABLE, Figure, slice_band
+from planner.cost import accuracy, coverage, interval_score, judged_runs, predict_ms, with_records
+from planner.cost.residuals import band_table
+from planner.cost.residuals.bands import ALL, BAND_TABLE, Figure, slice_band
 from planner.domain import Accuracy, JudgedFigure, Load, Metric, NamedRun, Phase, Relation
 from planner.files import load_left_out, load_published_measurements, measured_records
 
