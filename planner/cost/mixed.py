@@ -35,7 +35,6 @@ from planner.cost.arrays import Array, Numbers, as_array
 from planner.cost.attention import AttentionWork
 from planner.cost.device import CostContext, Device, device
 from planner.cost.drafts import draft_of, drafts_parts
-from planner.cost.efficiency import origin_of
 from planner.cost.explanation import checked_step, explained_pass, require_length
 from planner.cost.images import image_parts
 from planner.cost.layers import Intake
@@ -45,7 +44,7 @@ from planner.cost.parts import Part, StepCost
 from planner.cost.prefix_hits import shape_hits
 from planner.cost.summing import summed
 from planner.cost.walk import Steps, common_parts, fullest_rank, scheduling_part, score_part
-from planner.domain import PHASES, CostSettings, GpuSpec, ModelSpec, Origin, ParallelConfig, Phase, StepExplanation
+from planner.domain import PHASES, CostSettings, GpuSpec, ModelSpec, ParallelConfig, Phase, StepExplanation
 from planner.errors import InfeasibleError, InputError
 
 
@@ -108,8 +107,7 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
         relatives = _parts(rates, first, other, model, settings, steps, passes)
     # Only prompts lie unevenly over the ranks.
     waiting = 1 + (fullest_rank(prefill, settings, p.dp) - 1) * p.chunk / n
-    of_phases = [dev.pace.at(p.tp, p.dp, steps.spread) for dev in (prefill, decode)]
-    pace = (of_phases[0] * p.chunk + of_phases[1] * decoded) / n
+    pace = decode.pace.at(p.tp, p.dp, steps.spread)
     return summed(blend, model, steps, parts, single, relatives=relatives, gained=1.0, waiting=waiting, pace=pace)
 
 
@@ -286,12 +284,5 @@ def _explained(
         batch=batch,
         tokens=chunk + batch * settings.drafting.gain,
         cache_gb=float(of_prompts + memory.cache_gb(model, length=length, batch=batch, tp=config.tp)),
-        origin=_weaker_origin(context),
     )
     return replace(explained, chunk=chunk, prompt=prompt)
-
-
-def _weaker_origin(context: CostContext) -> tuple[Origin, str]:
-    """Of the estimates of both phases, which the pass has parts of, the one that is less firm."""
-    both = [origin_of(context.gpu, context.model, phase, context.settings.calibration) for phase in PHASES]
-    return max(both, key=lambda pair: tuple(Origin).index(pair[0]))

@@ -80,7 +80,7 @@ def _one_way(context: CostContext, steps: Steps, *, overlap: bool) -> StepCost:
         relatives=relatives,
         gained=1.0 if prefill else context.settings.drafting.gain,
         waiting=fullest_rank(dev, context.settings, steps.dp) if prefill else as_array(1.0),
-        pace=as_array(dev.pace.apart) if prefill else dev.pace.at(steps.tp, steps.dp, steps.spread),
+        pace=(dev.pace.apart if prefill else dev.pace).at(steps.tp, steps.dp, steps.spread),
     )
 
 

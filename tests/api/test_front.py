@@ -175,7 +175,7 @@ def test_cards_of_all_that_is_at_hand_are_short(
 
 def test_a_placed_plan_of_many_islands_has_a_short_card() -> None:
     """247,000 characters of it were shown once."""
-    cluster = planner.cluster(synthetic=400, load=0.5, seed=3, gpus=("H200", "H20"))
+    cluster = planner.cluster(synthetic=500, load=0.5, seed=3, gpus=("H200", "H20"))
     placed = planner.plan(
         inventory=cluster.idle_gpus,
         workload="normal-500-2000",

@@ -10,7 +10,7 @@ def test_a_plan_and_its_pools_are_explained(planner: Command, run: Path) -> None
     plan = json.loads((run / "plan.json").read_text())
     page = planner("explain", run)
     assert page.status == 0
-    assert f"serves {plan['throughput_rps']:.4g} requests/s" in page.out
+    assert f"serves {plan['throughput_rps']:#.4g} requests/s" in page.out
     assert "loses at least" in page.out
     for pool in plan["buckets"]["pools"][:1]:
         answer = planner("explain", run, "--pool", pool["island"], "--seconds", "0")

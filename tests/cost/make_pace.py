@@ -19,8 +19,8 @@ LEAST = 0.002
 HEAD = '''"""Paces of what was measured. Made by tests/cost/make_pace.py.
 
 `GROUPS`: GPU type, network, engine, precision -> (ln of the pace, points). `DEGREES`, `VERSIONS`: likewise -> what
-degrees and versions of the engine add: ((tp, dp, ep), ln) and (version, ln) each. {points} points, {freedom:.0f}
-effective degrees of freedom.
+degrees and versions of the engine add: ((tp, dp, ep), ln) and (version, ln) each. `POOLS`: ln of the pace of prompts
+taken in apart. {points} points, {freedom:.0f} effective degrees of freedom.
 """
 
 # fmt: off
@@ -39,14 +39,17 @@ def text(fit: PaceFit) -> str:
     lines += [row for group, pace in fit.paces.items() for row in _row(group, pace.degrees)]
     lines += ["}\n", "VERSIONS: dict[Group, tuple[tuple[str, float], ...]] = {\n"]
     lines += [row for group, pace in fit.paces.items() for row in _row(group, pace.versions)]
+    lines += ["}\n", "POOLS: dict[Group, float] = {\n"]
+    pools = {group: pace.pool for group, pace in fit.paces.items() if abs(pace.pool) >= LEAST}
+    lines += [f"    {_words(group)}: {pool:.3f},\n" for group, pool in pools.items()]
     return "".join([*lines, "}\n"])
 
 
 def _row(group: tuple[str, ...], added: Sequence[tuple[object, float]]) -> list[str]:
-    pairs = [
+    told = [
         f"({json.dumps(of) if isinstance(of, str) else of}, {more:.3f})" for of, more in added if abs(more) >= LEAST
     ]
-    return [f"    {_words(group)}: ({', '.join(pairs)},),\n"] if pairs else []
+    return [f"    {_words(group)}: ({', '.join(told)},),\n"] if told else []
 
 
 def _words(group: tuple[str, ...]) -> str:

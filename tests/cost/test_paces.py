@@ -10,16 +10,19 @@ from cost_figures import gpu, model
 from planner.cost.benchmarks.pace_fit import (
     DEGREES_SPREAD,
     GROUP_SPREAD,
+    POOL_SPREAD,
     RUN_SPREAD,
     VERSION_SPREAD,
     PacedRun,
     fit_paces,
 )
 from planner.cost.device import CostContext
-from planner.cost.kernels import KernelTables, Rows, kernel_tables, products_time
+from planner.cost.kernels import kernel_tables, products_time
+from planner.cost.kernels.products import Rows
 from planner.cost.residuals.pace import BUILT_IN_PACES, NO_PACE, Pace, group_of, pace_of
-from planner.cost.step import Steps, step_cost
+from planner.cost.step import step_cost
 from planner.cost.summing import FORMULAS_SHARE
+from planner.cost.walk import Steps
 from planner.domain import CostSettings, Phase
 
 GROUP = ("H200", "llama-3.1-70b", "vllm", "8 bits")
@@ -52,6 +55,13 @@ class TestTheFit:
         # One that was not measured has what is common to both.
         assert pace.of_versions(["3"]).ln == pytest.approx([pace.ln])
         assert pace.of_versions(["2", "1"]).ln - pace.ln == pytest.approx([told["2"], told["1"]])
+
+    def test_pools_of_prefill_have_a_pace_of_their_own(self) -> None:
+        """Neither teaches the other, and a single pool is shrunk as any normal effect."""
+        pool = replace(run(0.3), taken_in=True, trust=0.15)
+        pace = fit_paces([*[run(0.1)] * 5, pool]).paces[GROUP]
+        assert pace.pool == pytest.approx(0.3 * POOL_SPREAD**2 / (POOL_SPREAD**2 + 0.15**2))
+        assert replace(pace, pool=0.0) == fit_paces([run(0.1)] * 5).paces[GROUP]
 
     def test_groups_do_not_teach_each_other(self) -> None:
         alone = fit_paces([run(0.2)] * 3).paces[GROUP]
@@ -141,22 +151,18 @@ class TestASteps:
                 assert (np.diff(ms, axis=1) >= -1e-9 * ms[:, 1:]).all(), (name, phase)
 
 
-def tables_there(gpu: str, engine: str) -> KernelTables:
-    tables = kernel_tables(gpu, engine)
-    assert tables is not None
-    return tables
-
-
 class TestProducts:
     def test_at_measured_rows_the_sum_of_all(self) -> None:
-        tables = tables_there("H200", "vllm")
+        tables = kernel_tables("H200", "vllm")
+        assert tables is not None
         rows = np.exp(tables.grids["gemm"].axes[0])[3:-3:4]
         widths = ((2048.0, 8192.0), (8192.0, 2048.0))
         time = products_time(tables, (("bfloat16", 1.0),), Rows.of(tables, rows), widths)
         assert time.ms == pytest.approx(sum(tables.gemm("bfloat16", rows, n, k).ms for n, k in widths))
 
     def test_between_them_as_each_is_within_a_hundredth(self) -> None:
-        tables = tables_there("H200", "vllm")
+        tables = kernel_tables("H200", "vllm")
+        assert tables is not None
         rows = np.geomspace(1, 30_000, 57)
         widths = ((1280.0, 8192.0), (8192.0, 1024.0))
         time = products_time(tables, (("bfloat16", 1.0),), Rows.of(tables, rows), widths)
@@ -164,32 +170,40 @@ class TestProducts:
         assert (np.diff(time.ms) >= 0).all()
 
     def test_the_fastest_of_formats_that_multiply_alike(self) -> None:
-        tables, forms, widths = (
-            tables_there("DGX-B200", "vllm"),
-            (("fp8_block", 1.0), ("fp8", 1.5)),
-            ((4096.0, 7168.0),),
-        )
-        rows = Rows.of(tables, np.array([1.0, 64.0]))
-        both = products_time(tables, forms, rows, widths)
-        apart = [products_time(tables, (form,), rows, widths).ms for form in forms]
+        tables = kernel_tables("DGX-B200", "vllm")
+        assert tables is not None
+        forms, rows = (("fp8_block", 1.0), ("fp8", 1.5)), Rows.of(tables, np.array([1.0, 64.0]))
+        both = products_time(tables, forms, rows, ((4096.0, 7168.0),))
+        apart = [products_time(tables, ((form, factor),), rows, ((4096.0, 7168.0),)).ms for form, factor in forms]
         assert both.ms == pytest.approx(np.minimum(*apart))
+
+    def test_the_fastest_of_engines_each_product_by_itself(self) -> None:
+        widths, forms = ((4096.0, 7168.0), (7168.0, 2048.0)), (("bfloat16", 1.0),)
+        tables = [kernel_tables("H200", engine) for engine in ("trtllm", "sglang", "vllm")]
+        of_each = [(one, Rows.of(one, np.array([1.0, 64.0]))) for one in tables if one is not None]
+        own, rows = of_each[0]
+        together = products_time(own, forms, rows, widths, beside=("sglang", "vllm"))
+        alone = [[products_time(one, forms, of, (width,)).ms for one, of in of_each] for width in widths]
+        assert together.ms == pytest.approx(sum(np.min(times, axis=0) for times in alone))
+        assert (together.ms < products_time(own, forms, rows, widths).ms).all()
 
     def test_widths_by_degrees(self) -> None:
         """A column of tensor parallel degrees against a row of batches."""
-        tables, form = tables_there("H100", "sglang"), (("bfloat16", 1.0),)
+        tables = kernel_tables("H100", "sglang")
+        assert tables is not None
         tp, rows = np.array([[1.0], [8.0]]), np.array([[1.0, 100.0, 3000.0]])
-        grid = products_time(tables, form, Rows.of(tables, rows), ((8192 / tp, 8192 + 0 * tp),))
+        grid = products_time(tables, (("bfloat16", 1.0),), Rows.of(tables, rows), ((8192 / tp, 8192 + 0 * tp),))
         for k, degree in enumerate((1.0, 8.0)):
-            line = products_time(tables, form, Rows.of(tables, rows[0]), ((8192 / degree, 8192.0),))
+            line = products_time(tables, (("bfloat16", 1.0),), Rows.of(tables, rows[0]), ((8192 / degree, 8192.0),))
             assert grid.ms[k] == pytest.approx(line.ms)
 
 
 def test_a_pace_of_ones_own_comes_on_top() -> None:
-    pace = Pace(ln=0.1, degrees=(((8, 1, 1), 0.05),), own=math.log(2))
+    pace = Pace(ln=0.1, degrees=(((8, 1, 1), 0.05),), pool=0.3, own=math.log(2))
     eight, four = np.array(8.0), np.array(4.0)
     assert float(pace.at(eight, np.array(1.0), np.array(1.0))) == pytest.approx(2 * math.exp(0.15))
     assert float(pace.at(four, np.array(1.0), np.array(1.0))) == pytest.approx(2 * math.exp(0.1))
-    assert pace.apart == pytest.approx(2.0)
+    assert float(pace.apart.at(eight, np.array(1.0), np.array(1.0))) == pytest.approx(2 * math.exp(0.3))
 
 
 def test_a_network_is_known_at_every_precision() -> None:

@@ -86,8 +86,8 @@ def test_nodes_that_the_plan_does_not_lie_on_cannot_be_lost(placed: Plan) -> Non
 
 @pytest.fixture(scope="module")
 def shared_nodes() -> Plan:
-    """Servers of one and two GPUs, several to a node."""
-    target = {"kind": "target", "target_rps": 60.0}
+    """Six servers of one GPU, several to a node."""
+    target = {"kind": "target", "target_rps": 90.0}
     unplaced = small_plan(model="qwen3-30b-a3b", slo=LEVELS, objective=target)
     return place(unplaced, replace(unplaced.scenario, cluster=CLUSTER))
 
@@ -150,7 +150,7 @@ def test_the_pods_of_the_plan_itself_are_not_in_its_way(shared_nodes: Plan) -> N
     live = replace(longer(shared_nodes.scenario, 0.7), cluster=now(shared_nodes))
     remaining = without_own_pods(live, shared_nodes)
     assert [pod.name for pod in remaining.cluster.pods] == ["smaller-h200-1g-prefill-1-0"]
-    assert len(staying_parts(shared_nodes, _pools(shared_nodes), remaining)) == 5
+    assert len(staying_parts(shared_nodes, _pools(shared_nodes), remaining)) == 6
     assert without_own_pods(remaining, shared_nodes) is remaining
     elsewhere = replace(live, cluster=now(shared_nodes, {"n-0": "n-3"}))
     with pytest.raises(InputError, match=r"of island h200-.* must run on the nodes that the plan gives .* got n-3"):
@@ -166,14 +166,17 @@ def pinned(plan: Plan) -> Plan:
 
 
 def test_steps_keep_the_pins_that_pods_were_started_with(shared_nodes: Plan) -> None:
-    """All lies on one node, before and after."""
+    """All lies on one node, before and after; of more and shorter requests, one server of decode takes larger batches."""
     plan = pinned(shared_nodes)
-    changed = change_plan(plan, ChangeQuestion(scenario=longer(plan.scenario, 0.7), replays=False))
+    shorter = longer(plan.scenario, 0.5)
+    workload = replace(shorter.workload, mean_output_tokens=1.5 * plan.scenario.workload.mean_output_tokens)
+    scenario = replace(shorter, workload=workload, objective=replace(shorter.objective, target_rps=150.0))
+    changed = change_plan(plan, ChangeQuestion(scenario=scenario, replays=False))
     deployed = render_plan(plan).files
     rolled = rolled_out(changed.before, changed.plan, changed.roll_out, deployed=deployed, target="lws", engine="")
     assert rolled.steps
     assert changed.change.servers(ChangeKind.MOVE) == 0, "placed afresh, one would move"
-    assert changed.change.servers(ChangeKind.TURN) == 1
+    assert changed.change.servers(ChangeKind.RESTART) == 1
     engines = [text for name, text in rolled.files.items() if name.endswith("start.yaml")]
     assert engines
     assert all("- n-0\n" in text for text in engines)

@@ -17,6 +17,7 @@ from planner.domain.arrivals import ReplaySettings
 from planner.domain.fleet import Interval, PoolShare, ReplayFleet, ReplayPool
 from planner.evaluation.replay.curves import ServerCurves
 from planner.files import load_gpu_spec, load_model
+from planner.replay.curves import PromptTimes
 from planner.replay.engine import Engine
 from planner.replay.requests import RequestTable
 from planner.units import MS_PER_S
@@ -36,6 +37,7 @@ class Server:
     tp: int
     dp: int
     drafts: int = 0
+    engine: str = ""
 
     @property
     def shape(self) -> ParallelConfig:
@@ -43,7 +45,7 @@ class Server:
 
     @property
     def context(self) -> CostContext:
-        settings = CostSettings(mtp_tokens=self.drafts)
+        settings = CostSettings(mtp_tokens=self.drafts, engine=self.engine)
         return CostContext(gpu=load_gpu_spec(self.gpu), model=load_model(self.model), settings=settings)
 
     def pool(self, phase: Phase, budget: int, batch: int) -> ReplayPool:
@@ -75,6 +77,7 @@ SERVERS = [
     Server(gpu="H100", model="llama-3.1-70b", tp=4, dp=1),
     Server(gpu="H200", model="deepseek-v3", tp=1, dp=16),
     Server(gpu="H200", model="deepseek-v3", tp=8, dp=1),
+    Server(gpu="H100", model="gpt-oss-120b", tp=2, dp=1, engine="vllm"),
 ]
 
 
@@ -139,6 +142,15 @@ def test_ranks_that_take_prompts_in_at_different_moments_wait_for_each_other() -
     alike, _ = closed(of, 12 * batch, in_flight=in_flight, alike=server.dp)
     unlike, _ = closed(of, 12 * batch * server.dp, in_flight=in_flight)
     assert 0.3 * alike < unlike < 0.6 * alike
+
+
+def test_steps_of_few_tokens_take_time_where_collectives_have_a_cliff() -> None:
+    """Measured over PCIe, a step of 256 tokens takes more than four of 64."""
+    server = Server(gpu="L40S", model="llama-3.1-70b", tp=8, dp=1, engine="vllm")
+    times = PromptTimes(server.pool(Phase.PREFILL, 8192, 0).prompts)
+    few = [times.step_ms(tokens, ((0, 1.0),), 1.0) for tokens in (0.0, 1.0, 16.0, 64.0, 256.0)]
+    assert few == sorted(few)
+    assert 0.05 * few[3] < few[0]
 
 
 @pytest.mark.parametrize("server", SERVERS, ids=lambda server: f"{server.gpu}-{server.model}-tp{server.tp}")

@@ -22,6 +22,7 @@ from planner.cost.benchmarks.batches import (
     in_decode,
     most_sequences,
     prefill_pools,
+    split_loops,
 )
 from planner.cost.benchmarks.closed_loop import PassTimes
 from planner.cost.benchmarks.engines import EngineHabits, EngineShares, engine_shares, habits
@@ -61,6 +62,7 @@ KINDS: Mapping[tuple[Load, Metric], str] = {
 DISAGGREGATED: Mapping[Metric, str] = {
     Metric.TPOT: "disaggregated decode TPOT",
     Metric.INPUT_RATE: "saturated prefill",
+    Metric.OUTPUT_RATE: "disaggregated rate",
 }
 
 
@@ -111,9 +113,11 @@ def _judged(
     low = high = None
     if predicted is not None and entry.gpu is not None and entry.model is not None:
         engine = habits(run.engine).name if run.engine else ""
-        band = figure_band(FIGURES[kind], entry.gpu, entry.model, engine=engine, calibration=calibration)
-        band = band.inverse if metric.is_time else band
-        low, high = predicted * band.low, predicted * band.high
+        # Plans tell the rates of two pools apart: what both come to has no band of its own.
+        if figure := FIGURES.get(kind):
+            band = figure_band(figure, entry.gpu, entry.model, engine=engine, calibration=calibration)
+            band = band.inverse if metric.is_time else band
+            low, high = predicted * band.low, predicted * band.high
     reason = entry.reason or ("" if predicted is not None else _unanswered(entry))
     return JudgedFigure(
         run=run,
@@ -258,6 +262,7 @@ _WAYS: Mapping[str, Callable[[Batch, PassTimes, EngineShares], Predicted]] = {
     **{str(load): predictor for load, predictor in PREDICTORS.items()},
     "decode pools": decode_pools,
     "prefill pools": prefill_pools,
+    "split loops": split_loops,
 }
 
 
@@ -295,7 +300,7 @@ def _parts(runs: Iterable[NamedRun]) -> Iterable[tuple[Batch, str]]:
         context = CostContext(gpu=entry.gpu, model=model, settings=settings)
         for way in _ways(run):
             # Weights that do not fit leave no loop to settle.
-            if way in _LOOPS and most_sequences(entry.gpu, model, run, habit) <= 0:
+            if way in (*_LOOPS, "split loops") and most_sequences(entry.gpu, model, run, habit) <= 0:
                 continue
             key = (run.gpu, run.model, precision, habit, way)
             batches.setdefault(key, []).append(run)
@@ -309,5 +314,5 @@ def _ways(run: BenchmarkRun) -> tuple[str, ...]:
     if run.disaggregated:
         measured = {metric for metric, _ in run.measured}
         in_pool = ("decode pools",) if {Metric.OUTPUT_RATE, Metric.TPOT} <= measured else ()
-        return (*in_pool, "prefill pools")
+        return (*in_pool, "prefill pools", "split loops")
     return (str(run.load),)

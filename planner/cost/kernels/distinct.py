@@ -1,5 +1,6 @@
 """Many calls have few shapes: each is found once."""
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -43,13 +44,17 @@ def _combinations(arrays: list[Floats]) -> tuple[tuple[Combination, ...], Places
 
 
 def found_once(find: Callable[..., tuple[float, ...] | None], *values: npt.ArrayLike) -> tuple[Floats, ...] | None:
-    """What `find` says of whole numbers, called once for each combination there is; arrays broadcast to the values.
-    None where it says None of any."""
+    """What `find` says of whole numbers (a row, the work against the row's, more), called once for each combination
+    there is; arrays broadcast to the values. Of those where it says None, the work is NaN: what is said of some does
+    not depend on which others are asked for. None where it says None of all."""
     shapes, place = combinations(*values)
     answers = [find(*map(int, shape)) for shape in shapes]
-    if any(answer is None for answer in answers):
+    some = next((answer for answer in answers if answer is not None), None)
+    if some is None:
         return None
-    return tuple(np.array(numbers, dtype=np.float64)[place] for numbers in zip(*answers, strict=True))
+    nowhere = (some[0], math.nan, *some[2:])
+    told = (nowhere if answer is None else answer for answer in answers)
+    return tuple(np.array(numbers, dtype=np.float64)[place] for numbers in zip(*told, strict=True))
 
 
 def _places(numbers: npt.NDArray[np.float64] | Places) -> tuple[int, Places]:

@@ -95,7 +95,7 @@ class Grid:
         self, row: int | Places, sizes: Sequence[Sizes], *, work: Floats | float = 1.0, scaled: npt.ArrayLike = False
     ) -> KernelTime:
         """The times of shapes at sizes, all broadcast. `scaled`: where a shape stands in for another that has `work`
-        times its own; all but the launch goes with it."""
+        times its own (NaN: no shape can); all but the launch goes with it."""
         places = [_place(axis, np.asarray(size, dtype=np.float64)) for axis, size in zip(self.axes, sizes, strict=True)]
         rows = np.asarray(row)
         ln_ms = _mixed(self.ln_ms, rows, places)
@@ -107,16 +107,19 @@ class Grid:
             ms = self.launch_ms + (ms - self.launch_ms) * work
         if self.far_holes and (far := _worst(self.basis, rows, places) == Basis.FORMULA).any():
             ms = np.where(far, np.nan, ms)
-        return KernelTime(ms=ms, basis_of=lambda: self._basis(rows, places, scaled))
+        return KernelTime(ms=ms, basis_of=lambda: self._basis(rows, places, scaled, work))
 
-    def _basis(self, rows: Places, places: Sequence["_Place"], scaled: npt.ArrayLike) -> npt.NDArray[np.int8]:
+    def _basis(
+        self, rows: Places, places: Sequence["_Place"], scaled: npt.ArrayLike, work: Floats | float
+    ) -> npt.NDArray[np.int8]:
         """Of `at`, to be broadcast."""
         basis = np.asarray(_worst(self.basis, rows, places))
         for place in places:
             basis = np.maximum(basis, np.where(place.between, np.int8(Basis.INTERPOLATED), np.int8(0)))
             if place.beyond is not None:
                 basis = np.maximum(basis, np.where(place.beyond > 0, np.int8(Basis.SCALED), np.int8(0)))
-        return np.maximum(basis, np.where(scaled, np.int8(Basis.SCALED), np.int8(0)))
+        basis = np.maximum(basis, np.where(scaled, np.int8(Basis.SCALED), np.int8(0)))
+        return np.where(np.isnan(work), np.int8(Basis.FORMULA), basis)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,11 +60,17 @@ class _Curves:
 
 
 def products_time(
-    tables: KernelTables, forms: Forms, rows: Rows, widths: Sequence[tuple[npt.ArrayLike, npt.ArrayLike]]
+    tables: KernelTables,
+    forms: Forms,
+    rows: Rows,
+    widths: Sequence[tuple[npt.ArrayLike, npt.ArrayLike]],
+    *,
+    beside: tuple[str, ...] = (),
 ) -> KernelTime:
-    """One after another, (rows, k) times (k, n) each, in all passes; arrays broadcast."""
+    """One after another, (rows, k) times (k, n) each, in all passes; arrays broadcast. `beside`: engines whose kernels
+    count where they are faster."""
     shapes, place = combinations(*(width for pair in widths for width in pair))
-    curves = _curves(tables.gpu, tables.engine, forms, shapes)
+    curves = _curves(tables.gpu, (tables.engine, *beside), forms, shapes)
     if curves is None:
         return no_answer(rows.each, place, rows.loads)
     if len(shapes) == 1:
@@ -86,24 +92,24 @@ _ALIKE = 1e-6
 
 
 @lru_cache(maxsize=4096)
-def _curves(gpu: str, engine: str, forms: Forms, shapes: tuple[Combination, ...]) -> _Curves | None:
-    """None where the tables have none of the formats."""
-    tables = kernel_tables(gpu, engine)
-    if tables is None or "gemm" not in tables.grids:
+def _curves(gpu: str, engines: tuple[str, ...], forms: Forms, shapes: tuple[Combination, ...]) -> _Curves | None:
+    """None where the first engine's tables have none of the formats."""
+    listed = [tables for engine in engines if (tables := kernel_tables(gpu, engine)) and "gemm" in tables.grids]
+    if not listed or listed[0].engine != engines[0]:
         return None
-    rows = np.exp(tables.grids["gemm"].axes[0])
-    lines = [_line(tables, forms, rows, shape) for shape in shapes]
+    rows = np.exp(listed[0].grids["gemm"].axes[0])
+    lines = [_line(listed, forms, rows, shape) for shape in shapes]
     ln_ms = np.log([ms for ms, _ in lines])
-    if np.isnan(ln_ms).any():
+    if np.isnan(ln_ms).all():
         return None
     growth = np.diff(ln_ms, axis=1, append=ln_ms[:, -1:])
     return _Curves(ln_ms=ln_ms, growth=growth, basis=np.array([basis for _, basis in lines], dtype=np.int8))
 
 
-def _line(tables: KernelTables, forms: Forms, rows: Floats, shape: Combination) -> tuple[Floats, int]:
+def _line(listed: Sequence[KernelTables], forms: Forms, rows: Floats, shape: Combination) -> tuple[Floats, int]:
     times, basis = np.zeros(len(rows)), 0
     for n, k in zip(shape[::2], shape[1::2], strict=True):
-        answers = [(tables.gemm(form, rows, n, k), factor) for form, factor in forms]
+        answers = [(tables.gemm(form, rows, n, k), factor) for tables in listed for form, factor in forms]
         times = times + np.fmin.reduce([answer.ms * factor for answer, factor in answers])
         basis = max(basis, min(int(answer.basis.min()) for answer, _ in answers))
     return times, basis

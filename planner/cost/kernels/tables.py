@@ -76,7 +76,7 @@ class KernelTables:
         start, tokens = np.asarray(past, dtype=np.float64), np.asarray(isl, dtype=np.float64)
         if its_window != window:
             isl = np.sqrt(2 * pairs(tokens, window))
-        alone = grid.at(row, (batch, isl), work=ratio, scaled=stands_in | (start > 0))
+        alone = grid.at(row, (batch, isl), work=ratio, scaled=stands_in | (start > 0) | (its_window != window))
         if not np.any(start):
             return alone
         longest = float(np.exp(grid.axes[1][-1]))
@@ -101,7 +101,7 @@ class KernelTables:
         grid, row, ratio, stands_in, its_window = shape
         if window != its_window:  # as many tokens without a window
             context = np.minimum(context, window)
-        return grid.at(row, (batch, context), work=ratio, scaled=stands_in)
+        return grid.at(row, (batch, context), work=ratio, scaled=stands_in | (its_window != window))
 
     def _attention(
         self, name: str, work: str, kv_dtype: str, window: int, heads: Sizes, kv_heads: Sizes, head_dim: Sizes
