@@ -13,7 +13,7 @@ from planner.cost.benchmarks import (
 from planner.cost.benchmarks.accuracy import accuracy, coverage, interval_score, judged_runs, judged_step, with_records
 from planner.cost.calibration import predict_ms, require_possible
 from planner.cost.closest import Closest, closest
-from planner.cost.device import CostContext
+from planner.cost.device import CostContext, measured_relative
 from planner.cost.explanation import compare_configurations, explain
 from planner.cost.factors import BUILT_IN, UNFITTED
 from planner.cost.fits import model_fits
@@ -69,6 +69,7 @@ __all__ = [
     "known_as",
     "largest_share",
     "max_batch_size",
+    "measured_relative",
     "mixture",
     "model_fits",
     "open_backend",

@@ -121,6 +121,12 @@ def device(
     )
 
 
+def measured_relative(gpu: GpuSpec) -> str | None:
+    """The GPU type whose measured kernels stand in for those of a type that has none; None where no such is."""
+    name = _MEASURED_OF.get(gpu.family)
+    return None if name == gpu.name else name
+
+
 _MEASURED_OF = {"ada": "L40S", "ampere": "A100", "blackwell": "DGX-B200", "hopper": "H100"}
 """By family: whose measured kernels stand in for those of a type that has none."""
 
@@ -128,8 +134,8 @@ _MEASURED_OF = {"ada": "L40S", "ampere": "A100", "blackwell": "DGX-B200", "hoppe
 def _relative(
     gpu: GpuSpec, model: ModelSpec, phase: Phase, settings: CostSettings, overlapped: NDArray[np.bool_]
 ) -> Device | None:
-    name = _MEASURED_OF.get(gpu.family)
-    if name is None or name == gpu.name or not settings.engine:
+    name = measured_relative(gpu)
+    if name is None or not settings.engine:
         return None
     relative = device(catalog.gpu(name), model, phase, settings, overlapped=overlapped)
     return None if relative.kernels is None else relative

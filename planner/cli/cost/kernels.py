@@ -24,17 +24,20 @@ def show(
 ) -> None:
     """GPU types and engines whose kernels were measured: operations, shapes, versions, source, licence, size."""
     from planner import files
+    from planner.cost import measured_relative
     from planner.files.kernels import kernels_there, read_kernels
 
-    gpu_name = files.load_gpu_spec(gpu).name if gpu else None
+    spec = files.load_gpu_spec(gpu) if gpu else None
+    gpu_name = spec.name if spec else None
     paths = {key: path for key, path in kernels_there(folder).items() if gpu_name in (None, key[0])}
     tables = [(read_kernels(path), path.stat().st_size) for path in paths.values()]
     if json:
         screen.show_json([_document(kernels, size) for kernels, size in tables])
     elif not tables:
-        where = f"of {gpu_name}" if gpu_name else f"in {folder}"
+        where, relative = f"of {gpu_name}" if gpu_name else f"in {folder}", spec and measured_relative(spec)
+        rates = f"those of {relative}, by what formulas say of both" if relative else "the formulas'"
         screen.show_prose(
-            f"No kernels {where} were measured: rates are the formulas'. `planner cost measure` says which of your own "
+            f"No kernels {where} were measured: rates are {rates}. `planner cost measure` says which of your own "
             "runs would tell most, and `planner cost calibrate` takes them."
         )
     elif gpu_name is None:
@@ -86,7 +89,7 @@ def _show_one(kernels: "KernelFile", size: int) -> None:
     columns = ("operation", "shapes", "a shape is", "sizes", "versions")
     screen.show_table(f"{kernels.gpu}, {kernels.engine}: {size // 1024} KiB", columns, rows)
     for table in kernels.left_out:
-        screen.show_text(f"Left out, since its times are noise for the most part: {table}")
+        screen.show_text(f"Left out, since its times are too few, or noise for the most part: {table}")
     screen.show_text(f"{kernels.source} ({kernels.date}), {kernels.licence}\n")
 
 
@@ -108,4 +111,4 @@ def import_command(
     files.write_folder(out, {name: content for name, (content, _) in contents.items()}, force=force, kinds=names)
     _show_all([(kernels, len(content)) for content, kernels in contents.values()])
     for table in sorted({f"{k.gpu}, {k.engine}: {table}" for _, k in contents.values() for table in k.left_out}):
-        screen.show_text(f"Left out, since its times are noise for the most part: {table}")
+        screen.show_text(f"Left out, since its times are too few, or noise for the most part: {table}")

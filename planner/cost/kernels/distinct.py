@@ -53,8 +53,8 @@ def found_once(find: Callable[..., tuple[float, ...] | None], *values: npt.Array
     if some is None:
         return None
     nowhere = (some[0], math.nan, *some[2:])
-    told = (nowhere if answer is None else answer for answer in answers)
-    return tuple(np.array(numbers, dtype=np.float64)[place] for numbers in zip(*told, strict=True))
+    answered = (nowhere if answer is None else answer for answer in answers)
+    return tuple(np.array(numbers, dtype=np.float64)[place] for numbers in zip(*answered, strict=True))
 
 
 def _places(numbers: npt.NDArray[np.float64] | Places) -> tuple[int, Places]:

@@ -335,15 +335,7 @@ def _priced(
     fresh = fresh_tokens(lengths, hit)
 
     def step_ms(length: Array, prompts: Array, cached: Numbers = hit, *, columns: Degrees = degrees) -> Array:
-        steps = Steps(
-            phase=Phase.PREFILL,
-            tp=columns.tp,
-            dp=columns.dp,
-            pp=columns.pp,
-            length=length,
-            batch=prompts,
-            cached=cached,
-        )
+        steps = Steps.at(Phase.PREFILL, columns.tp, columns.dp, columns.pp, length=length, batch=prompts, cached=cached)
         return server_step_ms(priced, steps, overlapped=overlapped)
 
     fits = memory.max_prompts(

@@ -53,7 +53,8 @@ class KernelGrid:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelFile:
     """All measured kernels of a GPU type and an engine, with where they are from. `date`: of the source.
-    `left_out`: its tables that were noise for the most part, with their version."""
+    `left_out`: its tables that were noise for the most part, with their version, and formats that were measured at a
+    corner of their grid alone."""
 
     gpu: str
     engine: str

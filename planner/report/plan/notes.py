@@ -60,6 +60,9 @@ def _bursts(plan: Plan) -> Iterator[str]:
         )
 
 
+MEASURE_FIRST = "Measure one server before you rent many: `planner cost measure` says which runs tell most."
+
+
 def carried(plan: Plan) -> str:
     """What was never measured of the plan's estimates, with GPU types, and layers that no measured run has; empty where
     model, GPU types and engine were measured together. Names from the user are not escaped."""
@@ -77,7 +80,7 @@ def _carried(plan: Plan) -> Iterator[str]:
     if unmeasured := carried(plan):
         yield (
             f"**Carried over: {escaped(unmeasured)}.** Rates, times and their bands are those of the measurements that "
-            "come nearest, each predicted without its like. Measure one server before you rent many."
+            f"come nearest, each predicted without its like. {MEASURE_FIRST}"
         )
 
 

@@ -14,7 +14,7 @@ from planner.report.buckets.headline import given_up_words, late_words
 from planner.report.buckets.view import latencies_at
 from planner.report.kit.quantities import LEFT_OUT, banded_rate, money, signed_range, significant
 from planner.report.plan.certificate import forms_sentence
-from planner.report.plan.notes import carried
+from planner.report.plan.notes import MEASURE_FIRST, carried
 from planner.runs.questions.documents import MoneyAnswer, MoneyQuestion, text_of
 
 MOST_RIVALS = 4
@@ -41,7 +41,7 @@ def answer_text(answer: MoneyAnswer) -> str:
     ]
     lines = [f"  {label:<{_LABEL}}{text}" for label, text in rows if text]
     unmeasured = carried(answer.plan)
-    warning = [f"Carried over: {unmeasured}. Measure one server before you rent many."] if unmeasured else []
+    warning = [f"Carried over: {unmeasured}. {MEASURE_FIRST}"] if unmeasured else []
     return "\n".join([_verdict(answer), *warning, "", *lines, ""])
 
 
