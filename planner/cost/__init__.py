@@ -1,11 +1,17 @@
 """What a phase costs on an island: times, memory, rates. Door: `tabulate_sizes`; the others look inside."""
 
 from planner.cost.backend import AnalyticBackend, CostBackend, TabulatedBackend, open_backend
-from planner.cost.band_draws import UncertainRate, WorkShare, probability_better, rate_band, shares_of_best
-from planner.cost.bands import band_of, time_band, with_bands
-from planner.cost.benchmarks import BenchmarkFit, Evidence, RunsFit, fit_benchmarks, fit_own_runs
+from planner.cost.benchmarks import (
+    BenchmarkFit,
+    Evidence,
+    RunsFit,
+    doubts,
+    fit_benchmarks,
+    fit_calibration,
+    fit_own_runs,
+)
 from planner.cost.benchmarks.accuracy import accuracy, coverage, interval_score, judged_runs, judged_step, with_records
-from planner.cost.calibration import FreeFactor, doubts, fit_calibration, predict_ms, require_possible
+from planner.cost.calibration import predict_ms, require_possible
 from planner.cost.closest import Closest, closest
 from planner.cost.device import CostContext
 from planner.cost.explanation import compare_configurations, explain
@@ -16,6 +22,8 @@ from planner.cost.parallelism import configurations
 from planner.cost.parts import DecodeTime, PrefillTime
 from planner.cost.queueing import Queue, largest_share, predicted_wait
 from planner.cost.rates import pool_share
+from planner.cost.residuals.band_draws import UncertainRate, WorkShare, probability_better, rate_band, shares_of_best
+from planner.cost.residuals.bands import band_of, known_as, place, time_band, with_bands
 from planner.cost.service_levels import FIRST_STEP_MS, PLACE_SHARE, Mixture, admitted_shares, mixture
 from planner.cost.step import Steps
 from planner.cost.table import smallest_island, tabulate, tabulate_placed, tabulate_sizes
@@ -33,7 +41,6 @@ __all__ = [
     "CostContext",
     "DecodeTime",
     "Evidence",
-    "FreeFactor",
     "Mixture",
     "PrefillTime",
     "Queue",
@@ -59,11 +66,13 @@ __all__ = [
     "interval_score",
     "judged_runs",
     "judged_step",
+    "known_as",
     "largest_share",
     "max_batch_size",
     "mixture",
     "model_fits",
     "open_backend",
+    "place",
     "pool_share",
     "predict_ms",
     "predicted_wait",

@@ -24,7 +24,7 @@ from math import lcm
 import numpy as np
 
 from planner.cost.arrays import Array, as_array, ceil_divide
-from planner.cost.kernels import KernelTime
+from planner.cost.kernels import KernelTime, Rows
 from planner.cost.layers import Decoded, Intake, LayerWork, cost_of
 from planner.cost.layers.compressed import packed_bytes
 from planner.cost.measured import Kernels, added, nothing, products_ms, times_of
@@ -88,17 +88,17 @@ def decode_work(
     return replace(total, scores=added(times))
 
 
-def projections_ms(model: ModelSpec, kernels: Kernels, *, rows: Array, tp: Array, loads: Array) -> KernelTime:
-    """Measured projections of all layers over `rows`; those of layers whose tables have them with the rest are none."""
+def projections_ms(model: ModelSpec, kernels: Kernels, rows: Rows, tp: Array) -> KernelTime:
+    """Measured projections of all layers over the rows; those of layers whose tables have them with the rest are
+    none."""
     times = [
         times_of(
-            products_ms(kernels, kernels.weights, cost_of(kind).products(kind, model.hidden_size, tp), rows, loads),
-            count,
+            products_ms(kernels, kernels.weights, cost_of(kind).products(kind, model.hidden_size, tp), rows), count
         )
         for kind, count in model.attentions
-        if not cost_of(kind).whole(kind, kernels)
+        if not cost_of(kind).with_projections(kind, kernels)
     ]
-    return added(times) if times else nothing(rows)
+    return added(times) if times else nothing(rows.each)
 
 
 def _total(model: ModelSpec, works: Iterable[tuple[LayerWork, int]], tp: Array) -> AttentionWork:

@@ -112,10 +112,10 @@ def _exchange(
     message = np.maximum(tokens * dp * sent * ACTIVATION_BYTES, 1.0)
     all_ms = tables.collective(_GATHERING[phase], message, devices)
     # Tokens of a group are cut among its GPUs first.
-    own = np.maximum(tokens * dp / devices, 1.0)
-    some_ms = tables.expert_exchange(phase, own, sent, experts.active, experts.routed, devices, "normal")
+    of_rank = np.maximum(tokens * dp / devices, 1.0)
+    some_ms = tables.expert_exchange(phase, of_rank, sent, experts.active, experts.routed, devices, "normal")
     talks = np.where(devices > 1, 1.0, 0.0)
-    return times_of(KernelTime(ms=np.fmin(all_ms.ms, some_ms.ms), basis=all_ms.basis), count * talks)
+    return all_ms.becoming(np.fmin(all_ms.ms, some_ms.ms) * (count * talks))
 
 
 def _per_byte_ms(dev: Device, experts: Experts, settings: CostSettings, devices: Array) -> Array:

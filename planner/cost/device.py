@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from planner.cost.arrays import Array
 from planner.cost.efficiency import Efficiency, efficiency_of
 from planner.cost.measured import Kernels, kernels_of
-from planner.cost.pace import Pace, pace_of
+from planner.cost.residuals.pace import NO_PACE, Pace, pace_of
 from planner.domain import CostSettings, GpuSpec, ModelSpec, NetworkSettings, Phase
 from planner.errors import InputError
 from planner.files import catalog
@@ -59,8 +59,8 @@ class Device:
     precision; `expert_reads`: most that few rows of an expert cost over the reading of its weights.
 
     `fans_out`: share of the tokens that cross the NIC once for each foreign domain, as in prefill, not for each expert.
-    `kernels`: what was measured of its engine's (None: nothing); `pace`: what a pass gains on them. `relative`: a GPU of
-    its family whose kernels were measured, where its own were not.
+    `kernels`: what was measured of its engine's (None: nothing); `pace`: what a pass gains on them. `relative`: a GPU
+    of its family whose kernels were measured, where its own were not.
     """
 
     gpu: GpuSpec
@@ -78,7 +78,7 @@ class Device:
     nic: Array | float
     fans_out: Array | float
     kernels: Kernels | None = None
-    pace: Pace = Pace()
+    pace: Pace = NO_PACE
     relative: "Device | None" = None
 
     def link(self, devices: Array) -> Array:

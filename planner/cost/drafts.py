@@ -10,9 +10,15 @@ EAGLE joins three hidden states into one, and makes queries, keys and values of 
 What joins lies in 16 bits, as heads do. EAGLE-3's layers: github.com/SafeAILab/EAGLE, eagle/model/cnets.py.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from planner.cost import attention, ffn
+from planner.cost.arrays import Array, as_array
+from planner.cost.device import Device
+from planner.cost.measured import measured
+from planner.cost.parts import PART_FIGURES, Part, scaled
+from planner.cost.walk import Steps, common_parts
 from planner.domain import CostSettings, ModelSpec
 from planner.domain.model import DenseFfn, GroupedAttention, LayerGroup
 from planner.domain.model.spec import EMBEDDING_BYTES
@@ -82,3 +88,46 @@ def _alone(model: ModelSpec, layer: LayerGroup, vocab_size: int, weight_bytes: f
         shared_bytes=model.shared_bytes,
         kv_bytes=model.kv_bytes,
     )
+
+
+def drafts_parts(
+    dev: Device, draft: Draft | None, settings: CostSettings, steps: Steps, sequences: Array
+) -> tuple[Part, ...]:
+    """What drafting takes after a pass, as one part; none where nothing is drafted, nor time where nothing is decoded.
+
+    `steps.length`: cached tokens of a sequence.
+    """
+    if draft is None or not draft.tokens:
+        return ()
+    runs = [(1 + draft.tokens, 1), (1, draft.tokens - 1)]
+    parts = [
+        scaled(part, as_array(times * (sequences > 0)))
+        for tokens, times in runs
+        if times
+        for part in _draft_run(dev, draft, settings, steps, sequences, tokens)
+    ]
+    figures = {name: sum(getattr(part, name) for part in parts) for name in PART_FIGURES}
+    kernel = None if dev.kernels is None else measured(as_array(sum(part.ms for part in parts)))
+    return (Part(name="drafts", **figures, kernel=kernel),)
+
+
+def _draft_run(
+    dev: Device, draft: Draft, settings: CostSettings, steps: Steps, sequences: Array, tokens: int
+) -> tuple[Part, ...]:
+    """The draft layer once, over so many tokens of each sequence, and its head for one of them."""
+    layer, new, once = draft.layer, sequences * tokens, as_array(1.0)
+    rates = replace(dev, weights=dev.fp16) if draft.own_head else dev  # EAGLE's are 16 bits
+    work = attention.decode_work(layer, sequences=sequences, tokens=as_array(tokens), cached=steps.length, tp=steps.tp)
+    alone = replace(steps, pp=once, ep=None)
+    parts = common_parts(rates, layer, settings, alone, work, new=new, expanded=new, passes=once, micro=once)
+    joining = draft.joining / steps.tp
+    joined = ffn.gemm_part(
+        "joining",
+        dev,
+        flops=2 * new * joining,
+        rate=dev.fp16,
+        rows=new,
+        weight_bytes=joining * EMBEDDING_BYTES,
+        micro_batches=once,
+    )
+    return (*parts, joined, ffn.head_part(dev, layer, tokens=sequences, tp=steps.tp))

@@ -7,7 +7,7 @@ import numpy as np
 
 from planner.cost.arrays import Array, Numbers, as_array
 from planner.cost.factors import BUILT_IN
-from planner.domain import Calibration, GpuSpec, ModelSpec, Origin, Phase, halves_of
+from planner.domain import Calibration, GpuSpec, Phase
 from planner.domain.efficiency import ANY_FAMILY
 
 _NO_ROWS = 1e-9  # a product over none takes no time, and must not divide by it
@@ -92,11 +92,3 @@ def saturation(tokens: Numbers, half: float) -> Array:
     """Share of its best rate that a GEMM over `tokens` rows reaches: m / (m + half), smooth and rising."""
     m = np.maximum(as_array(tokens), _NO_ROWS)
     return np.asarray(m / (m + half))
-
-
-def origin_of(gpu: GpuSpec, model: ModelSpec, phase: Phase, calibration: Calibration | None) -> tuple[Origin, str]:
-    """How firm an estimate of `model` on `gpu` in `phase` is, and on what it was measured: decided by the fitted factor
-    that scales it; of servers that do both phases by that of decode, where they spend their time."""
-    half = halves_of(phase)[-1]
-    factor = merged(calibration).factor(f"kernels_{half.value}", gpu.family, vendor_family(gpu))
-    return factor.origin_for(gpu.name, model.name), factor.provenance

@@ -13,10 +13,9 @@ from planner.cost import memory
 from planner.cost.arguments import one_half, require_at_least, require_fit, require_whole
 from planner.cost.arrays import as_array
 from planner.cost.backend import open_backend
-from planner.cost.bands import band_of
 from planner.cost.device import CostContext, require_figures
 from planner.cost.drafts import draft_of
-from planner.cost.efficiency import FACTOR_NAMES, merged, origin_of, vendor_family
+from planner.cost.efficiency import FACTOR_NAMES, merged, vendor_family
 from planner.cost.grid import Degrees
 from planner.cost.kernels import Basis
 from planner.cost.limits import limit_ms, step_limit
@@ -25,6 +24,7 @@ from planner.cost.parts import BOUNDS, Part, StepCost
 from planner.cost.prefix_hits import shape_hits
 from planner.cost.rates import LARGEST_BATCH, decode_rates, prefill_rates
 from planner.cost.reference import reference_configurations, reference_rates
+from planner.cost.residuals.bands import band_of, origin_of
 from planner.cost.step import Steps, step_cost
 from planner.domain import (
     ConfigurationRates,
@@ -34,7 +34,6 @@ from planner.domain import (
     GpuSpec,
     LengthRange,
     ModelSpec,
-    Origin,
     ParallelConfig,
     PartOfStep,
     Phase,
@@ -160,7 +159,6 @@ def _explained(
         batch=batch,
         tokens=tokens,
         cache_gb=float(cache),
-        origin=origin_of(gpu, model, phase, settings.calibration),
     )
     return replace(explained, band=band_of(gpu, model, phase, settings))
 
@@ -176,12 +174,11 @@ def explained_pass(
     batch: int,
     tokens: float,
     cache_gb: float,
-    origin: tuple[Origin, str],
 ) -> StepExplanation:
-    """The explanation of a pass that does so many `tokens` of a group, beside the pass at its limits, without a band;
-    `origin`: with its source."""
+    """The explanation of a pass that does so many `tokens` of a group, beside the pass at its limits, without a band."""
     gpu, model, settings = context.gpu, context.model, context.settings
     parts, total = _parts(cost, limits), float(cost.total_ms)
+    origin, source = origin_of(gpu, model, phase, settings)
     per_gpu = tokens * config.dp * MS_PER_S / config.devices
     experts = memory.experts_on_device(model, settings, config.stage_devices)
     return StepExplanation(
@@ -209,8 +206,8 @@ def explained_pass(
         usable_gb=memory.usable_gb(gpu),
         peak_tflops=_peaks(gpu),
         memory_gb_s=gpu.memory_gb_s,
-        origin=origin[0],
-        origin_source=origin[1],
+        origin=origin,
+        origin_source=source,
         factors=tuple(_factor(name, context) for name in FACTOR_NAMES),
     )
 

@@ -1,65 +1,12 @@
 """The fitted factors: what `benchmarks.fit_benchmarks` finds for the step times and benchmark runs that come along.
 
 A study fits them anew (tests/cost/test_built_in_fit.py); how far they are off for what they have not seen:
-`planner cost accuracy`. A family that nothing was measured of takes the factors of its vendor, or those of any; its
-estimates, and those for models that were not measured on a GPU type, are called carried over.
+`planner cost accuracy`. A family that nothing was measured of takes the factors of its vendor, or those of any.
 """
 
+from planner.cost.residuals.band_table import MEASURED
 from planner.domain.efficiency import ANY_FAMILY, Factor, Origin
 
-# (GPU type, model) that were measured, by family; models of one shape (deepseek-v3, deepseek-r1) vouch for each other
-_MEASURED: dict[str, tuple[tuple[str, str], ...]] = {
-    "ampere": (
-        ("A100", "gpt-oss-120b"),
-        ("A100", "llama-3.1-70b"),
-        ("A100", "qwen3-235b-a22b"),
-    ),
-    "blackwell": (
-        ("DGX-B200", "deepseek-r1"),
-        ("DGX-B200", "deepseek-v3"),
-        ("DGX-B200", "gpt-oss-120b"),
-        ("DGX-B200", "llama-3.1-405b"),
-        ("DGX-B200", "llama-3.1-70b"),
-        ("DGX-B200", "qwen3-235b-a22b"),
-        ("DGX-B200", "qwen3-30b-a3b"),
-        ("DGX-B300", "deepseek-r1"),
-        ("DGX-B300", "deepseek-v3"),
-        ("GB200-NVL72", "deepseek-r1"),
-        ("GB200-NVL72", "deepseek-v3"),
-        ("GB200-NVL72", "llama-3.1-70b"),
-    ),
-    "cdna3": (
-        ("MI300X", "deepseek-r1"),
-        ("MI300X", "deepseek-v3"),
-        ("MI300X", "llama-3.1-405b"),
-        ("MI300X", "llama-3.1-70b"),
-    ),
-    "cdna4": (
-        ("MI355X", "deepseek-r1"),
-        ("MI355X", "deepseek-v3"),
-    ),
-    "h20": (
-        ("H20", "deepseek-r1"),
-        ("H20", "deepseek-v3"),
-        ("H20", "qwen3-30b-a3b"),
-    ),
-    "hopper": (
-        ("H100", "deepseek-r1"),
-        ("H100", "deepseek-v3"),
-        ("H100", "gpt-oss-120b"),
-        ("H100", "llama-3.1-405b"),
-        ("H100", "llama-3.1-70b"),
-        ("H200", "deepseek-r1"),
-        ("H200", "deepseek-v3"),
-        ("H200", "kimi-k2"),
-        ("H200", "llama-3.1-405b"),
-        ("H200", "llama-3.1-70b"),
-        ("H200", "qwen3-235b-a22b"),
-        ("H800", "deepseek-r1"),
-        ("H800", "deepseek-v3"),
-    ),
-}
-_PREFILL_NOT_MEASURED = (("H20", "deepseek-r1"), ("H20", "deepseek-v3"))
 # step times and benchmark runs of each family that can be predicted
 _COUNTS = {"ampere": 4, "blackwell": 169, "cdna3": 15, "cdna4": 99, "h20": 3, "hopper": 83}
 _OF_VENDOR = {"nvidia": ("ampere", "blackwell", "h20", "hopper"), "amd": ("cdna3", "cdna4")}
@@ -101,8 +48,8 @@ _VALUES: tuple[tuple[str, str, float], ...] = (
     ("all_reduce_node_us", ANY_FAMILY, 54.43),
     ("all_to_all_us", ANY_FAMILY, 49.85),
     ("all_to_all_node_us", ANY_FAMILY, 46.2),
-    ("prefill_pool", ANY_FAMILY, 0.6535),
-    ("prefill_pool", "trt", 0.8191),
+    ("prefill_pool", ANY_FAMILY, 0.69),
+    ("prefill_pool", "trt", 0.82),
     ("engine_prefill", "trt", 0.8494),
     ("engine_decode", "trt", 1.148),
     ("engine_decode", "atom", 1.196),
@@ -123,8 +70,6 @@ _SETS = "planner/files/measurement_sets"
 
 def _fitted(name: str, family: str, value: float) -> Factor:
     families = (family,) if family in _COUNTS else _OF_VENDOR.get(family, tuple(_COUNTS))
-    untold = _PREFILL_NOT_MEASURED if name == "kernels_prefill" else ()
-    measured = tuple(place for member in families for place in _MEASURED[member] if place not in untold)
     behind = sum(_COUNTS[member] for member in families)
     return Factor(
         name=name,
@@ -133,8 +78,7 @@ def _fitted(name: str, family: str, value: float) -> Factor:
         unit=_UNITS.get(name, "1"),
         origin=Origin.PUBLISHED,
         source=f"fitted to {behind} published step times and benchmark runs ({_SETS})",
-        gpus=tuple(dict.fromkeys(gpu for gpu, _ in measured)),
-        measured=measured,
+        gpus=tuple(dict.fromkeys(gpu for of, gpu, *_ in MEASURED if of in families)),
     )
 
 

@@ -14,14 +14,14 @@ Prompts of which the cache holds a part cost as much of a whole one as they have
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.arrays import Array, as_array
-from planner.cost.kernels import Basis, KernelTables, KernelTime, kernel_tables, products_time
-from planner.domain import CostMode, CostSettings, GpuSpec, ModelSpec
+from planner.cost.kernels import Basis, KernelTables, KernelTime, Rows, kernel_tables, products_time
+from planner.domain import CostMode, CostSettings, Experts, GpuSpec, ModelSpec
 
 Products = tuple[tuple[Array, Array], ...]
 """(n, k) of each."""
@@ -81,6 +81,8 @@ def _format(gpu: GpuSpec, model: ModelSpec, size: float) -> str:
 
 _TABLES = {"trt": "trtllm"}  # engines by the names that tables have for them
 _LATENT = "trtllm"  # whose kernels of latent attention alone are counted: others' were measured before they were tuned
+# whose products count where they are faster: those of few rows were measured with what a graph leaves out, 15 us each
+_SAME_LIBRARIES = {"trtllm": ("sglang", "vllm")}
 MXFP4_BYTES = 0.53125
 
 
@@ -95,38 +97,46 @@ def _expert_format(gpu: GpuSpec, model: ModelSpec) -> str:
 def added(times: Iterable[KernelTime]) -> KernelTime:
     """One after another: the sum, as sure as the least sure of them."""
     listed = list(times)
-    ms, basis = listed[0].ms, listed[0].basis
-    for time in listed[1:]:
-        ms, basis = ms + time.ms, np.maximum(basis, time.basis)
-    return KernelTime(ms=ms, basis=basis)
+    if len(listed) == 1:
+        return listed[0]
+    ms = sum((time.ms for time in listed[1:]), start=listed[0].ms)
+    return KernelTime(ms=ms, basis_of=lambda: reduce(np.maximum, (time.basis for time in listed)))
 
 
 def times_of(time: KernelTime, count: float | Array) -> KernelTime:
     """So many of it."""
-    return KernelTime(ms=np.asarray(time.ms * count), basis=np.broadcast_to(time.basis, np.shape(time.ms * count)))
+    return time.becoming(time.ms * count)
 
 
 def nothing(like: Array) -> KernelTime:
     """No time at all."""
-    return KernelTime(ms=np.zeros(np.shape(like)), basis=np.full(np.shape(like), Basis.MEASURED, np.int8))
+    return KernelTime.all_of(Basis.MEASURED, np.zeros(np.shape(like)))
 
 
-def products_ms(kernels: Kernels, form: str, products: Products, rows: Array, loads: Array | float) -> KernelTime:
-    """Products of one layer over `rows` in all passes that load the weights. FP8 with scales by block or by matrix
-    multiply alike: an engine whose kernel for one of them was slow on the day has another one since."""
+def rows_of(kernels: Kernels | None, rows: Array, loads: Array | float = 1.0) -> Rows | None:
+    """`rows` of products in all passes that load the weights; None where no tables are asked."""
+    return None if kernels is None else Rows.of(kernels.tables, rows, loads)
+
+
+def products_ms(kernels: Kernels, form: str, products: Products, rows: Rows) -> KernelTime:
+    """Products of one layer over all rows. FP8 with scales by block or by matrix multiply alike: an engine whose kernel
+    for one of them was slow on the day has another one since."""
     forms = ((form, 1.0), (_SAME_PRODUCTS[form], BLOCK_SCALES)) if form in _SAME_PRODUCTS else ((form, 1.0),)
-    tables = kernels.tables
-    return times_of(products_time(tables.gpu, tables.engine, forms, rows / loads, products), loads)
+    beside = _SAME_LIBRARIES.get(kernels.tables.engine, ())
+    return products_time(kernels.tables, forms, rows, products, beside=beside)
 
 
-def experts_ms(kernels: Kernels, tokens: Array, *shape: Array | float) -> KernelTime:
-    """Routed experts of one layer of a shape (`KernelTables.moe`) with so many tokens from all ranks."""
-    own = kernels.tables.moe(kernels.experts, tokens, *shape, kernels.distribution)
+def experts_ms(kernels: Kernels, experts: Experts, hidden: int, tokens: Array, *, tp: Array, ep: Array) -> KernelTime:
+    """Routed experts of one layer, `hidden` wide and cut among `tp` by `ep` GPUs, with so many tokens from all ranks.
+    Formats of the same products: as `products_ms`."""
+    shape = (hidden, experts.ffn_size, experts.active, experts.routed, tp, ep, kernels.distribution)
+    first = kernels.tables.moe(kernels.experts, tokens, *shape)
     if kernels.experts not in _SAME_PRODUCTS:
-        return own
-    other = kernels.tables.moe(_SAME_PRODUCTS[kernels.experts], tokens, *shape, kernels.distribution)
+        return first
+    other = kernels.tables.moe(_SAME_PRODUCTS[kernels.experts], tokens, *shape)
     return KernelTime(
-        ms=np.fmin(own.ms, BLOCK_SCALES * other.ms), basis=np.where(np.isnan(own.ms), other.basis, own.basis)
+        ms=np.fmin(first.ms, BLOCK_SCALES * other.ms),
+        basis_of=lambda: np.where(np.isnan(first.ms), other.basis, first.basis),
     )
 
 
@@ -137,22 +147,24 @@ def glue_ms(gpu: GpuSpec, *, kernels: float | Array, moved: Array, loads: Array 
 
 def measured(ms: Array) -> KernelTime:
     """A time that is as sure as what lies between measured kernels can be."""
-    return KernelTime(ms=ms, basis=np.full(np.shape(ms), Basis.SCALED, np.int8))
+    return KernelTime.all_of(Basis.SCALED, ms)
 
 
 def at_least(time: KernelTime, ms: Array) -> KernelTime:
     """The time, where tables go on beyond what was measured not below what the data sheet leaves it (NaN stays)."""
-    return KernelTime(ms=np.where(time.ms < ms, ms, time.ms), basis=np.broadcast_to(time.basis, np.broadcast_shapes(np.shape(time.ms), np.shape(ms))))
+    return time.becoming(np.where(time.ms < ms, ms, time.ms))
 
 
 def beyond(time: KernelTime, where: NDArray[np.bool_]) -> KernelTime:
     """The time without an answer where the tables do not hold."""
-    return KernelTime(ms=np.where(where, np.nan, time.ms), basis=np.where(where, np.int8(Basis.FORMULA), time.basis))
+    return KernelTime(
+        ms=np.where(where, np.nan, time.ms), basis_of=lambda: np.where(where, np.int8(Basis.FORMULA), time.basis)
+    )
 
 
-def of_prompts(whole: KernelTime, prompts: Array) -> KernelTime:
-    """Of `prompts` at once (a part of one counts as a part); `whole`: the time of at least one."""
-    return times_of(whole, prompts / np.maximum(prompts, 1.0))
+def of_prompts(prompt: KernelTime, prompts: Array) -> KernelTime:
+    """Of `prompts` at once (a part of one counts as a part); `prompt`: the time of at least one."""
+    return times_of(prompt, prompts / np.maximum(prompts, 1.0))
 
 
 def as_ones(numbers: Array) -> Array:

@@ -34,17 +34,17 @@ from planner.cost.arguments import require_at_least
 from planner.cost.arrays import Array, Numbers, as_array
 from planner.cost.attention import AttentionWork
 from planner.cost.device import CostContext, Device, device
-from planner.cost.drafts import draft_of
-from planner.cost.efficiency import origin_of
+from planner.cost.drafts import draft_of, drafts_parts
 from planner.cost.explanation import checked_step, explained_pass, require_length
 from planner.cost.images import image_parts
 from planner.cost.layers import Intake
 from planner.cost.limits import limits, lossless
 from planner.cost.measured import Kernels
-from planner.cost.parts import StepCost
+from planner.cost.parts import Part, StepCost
 from planner.cost.prefix_hits import shape_hits
-from planner.cost.step import Steps, carried, common_parts, drafts_parts, fullest_rank, scheduling_part, score_part, summed
-from planner.domain import PHASES, CostSettings, GpuSpec, ModelSpec, Origin, ParallelConfig, Phase, StepExplanation
+from planner.cost.summing import summed
+from planner.cost.walk import Steps, common_parts, fullest_rank, scheduling_part, score_part
+from planner.domain import PHASES, CostSettings, GpuSpec, ModelSpec, ParallelConfig, Phase, StepExplanation
 from planner.errors import InfeasibleError, InputError
 
 
@@ -95,13 +95,37 @@ def mixed_cost(context: CostContext, passes: Passes) -> StepCost:
 def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostSettings, passes: Passes) -> StepCost:
     """`mixed_cost` on given devices."""
     p, single = passes, as_array(1.0)
-    verified = 1 + settings.drafting.drafted
-    decoded, n = p.sequences * verified, p.sequences * verified + p.chunk
+    decoded = p.sequences * (1 + settings.drafting.drafted)
+    n = decoded + p.chunk
     blend = _blended(prefill, decode, p.chunk / n, decoded / n)
+    steps = Steps(phase=blend.phase, tp=p.tp, dp=p.dp, pp=single, length=p.prompt, batch=p.sequences, ep=p.ep)
+    parts = _parts(blend, prefill, decode, model, settings, steps, passes)
+    relatives: tuple[Part, ...] = ()
+    if prefill.relative is not None and decode.relative is not None:
+        first, other = prefill.relative, decode.relative
+        rates = _blended(first, other, p.chunk / n, decoded / n)
+        relatives = _parts(rates, first, other, model, settings, steps, passes)
+    # Only prompts lie unevenly over the ranks.
+    waiting = 1 + (fullest_rank(prefill, settings, p.dp) - 1) * p.chunk / n
+    pace = decode.pace.at(p.tp, p.dp, steps.spread)
+    return summed(blend, model, steps, parts, single, relatives=relatives, gained=1.0, waiting=waiting, pace=pace)
+
+
+def _parts(
+    blend: Device,
+    prefill: Device,
+    decode: Device,
+    model: ModelSpec,
+    settings: CostSettings,
+    steps: Steps,
+    passes: Passes,
+) -> tuple[Part, ...]:
+    """Of a pass: products at the blended rates of both phases, what is of one alone at its own."""
+    p, single, verified = passes, as_array(1.0), 1 + settings.drafting.drafted
+    decoded = p.sequences * verified
     of_chunk, of_sequences = _work(model, passes, verified, prefill.kernels)
     # Weights are read once for both; the caches of sequences are in their scores' part.
     both = replace(of_chunk, projection_macs=of_chunk.projection_macs + of_sequences.projection_macs)
-    steps = Steps(phase=blend.phase, tp=p.tp, dp=p.dp, pp=single, length=p.prompt, batch=p.sequences, ep=p.ep)
     scores = (
         score_part("attention", prefill, of_chunk),
         score_part("attention of sequences", decode, of_sequences),
@@ -113,7 +137,7 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
         steps,
         both,
         scores=scores,
-        new=n,
+        new=decoded + p.chunk,
         expanded=_expanded(passes),
         passes=single,
         micro=single,
@@ -122,20 +146,12 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
     # Drafts are of the sequences alone.
     of_drafts = replace(steps, length=p.cached)
     drafts = drafts_parts(decode, draft_of(model, settings), settings, of_drafts, p.sequences)
-    answered = decoded + p.chunk / p.fresh
-    head = ffn.head_part(blend, model, tokens=answered, tp=p.tp)
+    head = ffn.head_part(blend, model, tokens=decoded + p.chunk / p.fresh, tp=p.tp)
     fixed = scheduling_part(
         decode, np.where(p.chunk > 0, prefill.efficiency.step_prefill_ms, decode.efficiency.step_decode_ms)
     )
     images = image_parts(prefill, model, settings, prompts=p.chunk / p.prompt, length=p.prompt, tp=p.tp, passes=single)
-    # Only prompts lie unevenly over the ranks.
-    waiting = 1 + (fullest_rank(prefill, settings, p.dp) - 1) * p.chunk / n
-    of_phases = [dev.pace.at(p.tp, p.dp, steps.spread) for dev in (prefill, decode)]
-    pace = (of_phases[0] * p.chunk + of_phases[1] * decoded) / n
-    every = (*parts, *images, head, *drafts, fixed)
-    if prefill.relative is not None and decode.relative is not None:
-        every = carried(every, pass_cost(prefill.relative, decode.relative, model, settings, passes).parts)
-    return summed(blend, model, steps, every, single, gained=1.0, waiting=waiting, pace=pace)
+    return (*parts, *images, head, *drafts, fixed)
 
 
 def _work(
@@ -268,12 +284,5 @@ def _explained(
         batch=batch,
         tokens=chunk + batch * settings.drafting.gain,
         cache_gb=float(of_prompts + memory.cache_gb(model, length=length, batch=batch, tp=config.tp)),
-        origin=_weaker_origin(context),
     )
     return replace(explained, chunk=chunk, prompt=prompt)
-
-
-def _weaker_origin(context: CostContext) -> tuple[Origin, str]:
-    """Of the estimates of both phases, which the pass has parts of, the one that is less firm."""
-    both = [origin_of(context.gpu, context.model, phase, context.settings.calibration) for phase in PHASES]
-    return max(both, key=lambda pair: tuple(Origin).index(pair[0]))

@@ -22,8 +22,8 @@ BOUNDS = ("compute", "memory", "network", "latency")
 
 def smooth_maximum(first: Quantity, other: Quantity) -> Array:
     """(a^4 + b^4)^(1/4), element by element: at least the larger, at most 19 % above it."""
-    a, b = np.square(first), np.square(other)
-    return np.asarray(np.sqrt(np.sqrt(a * a + b * b)))
+    fourth = np.asarray(np.square(np.square(first)) + np.square(np.square(other)), dtype=np.float64)
+    return np.sqrt(np.sqrt(fourth, out=fourth), out=fourth)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +45,14 @@ class Part:
     @property
     def ms(self) -> Array:
         """The part's time."""
+        return self.measured_or(self.formula_ms)
+
+    def measured_or(self, formula_ms: Array) -> Array:
+        """The time of its kernel, and of its formula where there is none."""
         if self.kernel is None:
-            return self.formula_ms
-        return np.where(np.isnan(self.kernel.ms), self.formula_ms, self.kernel.ms)
+            return formula_ms
+        missing = np.isnan(self.kernel.ms)
+        return np.where(missing, formula_ms, self.kernel.ms) if missing.any() else self.kernel.ms
 
     @property
     def formula_ms(self) -> Array:
@@ -61,12 +66,27 @@ class Part:
         return BOUNDS[int(np.argmax(values))]
 
 
+def scaled(part: Part, by: float | Array) -> Part:
+    """A part with all its figures times `by`."""
+    return Part(
+        name=part.name,
+        compute_ms=part.compute_ms * by,
+        memory_ms=part.memory_ms * by,
+        network_ms=part.network_ms * by,
+        latency_ms=part.latency_ms * by,
+        flops=part.flops * by,
+        bytes=part.bytes * by,
+        kernel=None if part.kernel is None else part.kernel.becoming(part.kernel.ms * by),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCost:
     """One step's parts, the communication that computation hides, and the whole (ms).
 
     `overlapped`: whether in two micro-batches. `waiting`: by how much attention ranks that wait for the fullest are
-    slowed (>= 1). `pace`: by how much all of it is faster than the parts say (`planner.cost.pace`).
+    slowed (>= 1). `pace`: by how much all of it is faster than the parts say, by formulas and by measured runs
+    (`planner.cost.summing`, `planner.cost.residuals.pace`).
     `scale` makes a pass over the model the step that was asked for: pipelined, the slowest stage counts for every
     stage; with drafts, a pass yields several tokens. A new pipelined step may begin every `total_ms / pp`.
     """

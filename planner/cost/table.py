@@ -12,13 +12,12 @@ import numpy as np
 from planner.cost import memory
 from planner.cost.arrays import Array, divisors
 from planner.cost.backend import TabulatedBackend, open_backend
-from planner.cost.bands import band_of
 from planner.cost.device import CostContext, require_figures
-from planner.cost.efficiency import origin_of
 from planner.cost.grid import Degrees, RateGrid, mean_prompts
 from planner.cost.parallelism import choose, further, replica_shapes, require_drafts
 from planner.cost.rates import decode_rates, prefill_rates
 from planner.cost.reference import reference_configurations, reference_rates
+from planner.cost.residuals.bands import band_of, origin_of
 from planner.cost.service_levels import ServiceBounds
 from planner.domain import (
     PHASES,
@@ -219,7 +218,7 @@ def origin_in(context: CostContext, phase: Phase) -> tuple[Origin, str]:
     """Where times in a context come from, in a class and in words."""
     if context.settings.source is CostSource.TABULATED:
         return Origin.USER, "profile: step times interpolated"
-    return origin_of(context.gpu, context.model, phase, context.settings.calibration)
+    return origin_of(context.gpu, context.model, phase, context.settings)
 
 
 _RATES = {Phase.PREFILL: prefill_rates, Phase.DECODE: decode_rates}

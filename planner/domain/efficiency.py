@@ -228,7 +228,8 @@ class Measurement:
     one output token for `batch` sequences on each attention group with `length` tokens in the cache.
     `ep` = tp * dp where experts are spread, 1 in a dense model. None leaves a condition as the settings have it:
     `two_micro_batches` (overlap), `balanced` (every expert the same number of tokens), `kv_bytes` (per element).
-    One that is not `fitted` is only compared with.
+    `engine`: whose measured kernels it is held against (empty: formulas alone). One that is not `fitted` is only compared
+    with.
     """
 
     gpu: str
@@ -245,6 +246,7 @@ class Measurement:
     two_micro_batches: bool | None = None
     balanced: bool | None = None
     kv_bytes: float | None = None
+    engine: str = ""
     fitted: bool = True
     source: str = ""
     row: int = 0

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         write_runs_calibration,
     )
     from planner.files.tables.measurements import (
+        STEP_ENGINES,
         is_step_table,
         load_left_out,
         load_measurements,
@@ -108,7 +109,8 @@ _HOMES = {
     "planner.files.scenario.scenarios": "load_scenario scenario_from_document scenario_path",
     "planner.files.tables.calibrations": "calibration_text load_calibration write_calibration write_runs_calibration",
     "planner.files.tables.measurements": (
-        "is_step_table load_left_out load_measurements load_peer load_published_measurements measured_records"
+        "STEP_ENGINES is_step_table load_left_out load_measurements load_peer load_published_measurements "
+        "measured_records"
     ),
     "planner.files.tables.rates": "load_rate_curve load_rates",
     "planner.files.tables.traces.reader": "read_trace",

@@ -6,7 +6,7 @@
 |        | the output is the same for all) that its islands serve, over those of all     |                 |
 | U[p]   | throughput over the rate at which phase p alone could serve the mix           | 1               |
 
-Draws, correlations and the rate of a draw: `planner.cost.band_draws`.
+Draws, correlations and the rate of a draw: `planner.cost.residuals.band_draws`.
 """
 
 from collections import defaultdict

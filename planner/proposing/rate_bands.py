@@ -1,7 +1,7 @@
 """How far the rates of a frontier may be off, and which of its points serves most per USD in how many draws.
 
 The work of a phase on one GPU type is what its islands serve in the time assigned to them: prompt tokens in prefill, in
-decode requests. Draws and what comes of them: `planner.cost.band_draws`.
+decode requests. Draws and what comes of them: `planner.cost.residuals.band_draws`.
 """
 
 from collections import defaultdict

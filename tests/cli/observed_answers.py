@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from planner.domain import LengthProfile, Phase, Plan, RequestTrace
+from planner.cost.residuals.bands import known_as, place
+from planner.domain import PHASES, Calibration, Factor, LengthProfile, Origin, Phase, Plan, RequestTrace
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.serving.observed import EDGE, ISLAND, PLAN, Quantity
 from planner.evaluation.replay.replaying import PlanReplay
@@ -27,20 +28,16 @@ MOMENT = 1_790_000_000.0
 
 
 def on_other_gpus(plan: Plan, pace: float) -> Plan:
-    """The plan on GPUs that compute and read at `pace` times the speed that it was made for."""
-    items = tuple(
-        replace(
-            item,
-            gpu=replace(
-                item.gpu,
-                fp16_tflops=item.gpu.fp16_tflops * pace,
-                fp8_tflops=item.gpu.fp8_tflops * pace,
-                memory_gb_s=item.gpu.memory_gb_s * pace,
-            ),
-        )
-        for item in plan.scenario.inventory.items
+    """The plan on GPUs whose steps go at `pace` times the speed that it was made for."""
+    scenario = plan.scenario
+    places = {place(item.gpu.name, known_as(scenario.model), scenario.cost.engine) for item in scenario.inventory.items}
+    factors = tuple(
+        Factor(name=f"pace_{phase}", family=here, value=pace, unit="1", origin=Origin.USER, source="slowed")
+        for here in sorted(places)
+        for phase in PHASES
     )
-    return replace(plan, scenario=replace(plan.scenario, inventory=replace(plan.scenario.inventory, items=items)))
+    cost = replace(scenario.cost, calibration=Calibration(name="slowed", factors=factors))
+    return replace(plan, scenario=replace(scenario, cost=cost))
 
 
 def series(

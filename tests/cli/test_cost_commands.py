@@ -34,8 +34,7 @@ def test_explain_tells_parts_bounds_memory_and_origin(planner: Command) -> None:
     for word in ("attention", "routed experts", "dispatch", "combine", "projections", "bound by", "KV cache"):
         assert word in answer.out
     origin = answer.out.partition("origin of the estimate: ")[2]
-    assert origin.startswith("published measurement (measured on deepseek-r1 on H20 and deepseek-v3 on H20 and ")
-    assert "qwen3-30b-a3b on H20: fitted to 3 " in origin
+    assert origin.startswith("published measurement (deepseek-r1 on H20: published measurements ")
 
 
 def test_explain_tells_the_band_and_the_digits_that_it_allows(planner: Command) -> None:
@@ -55,8 +54,9 @@ def test_explain_tells_the_band_and_the_digits_that_it_allows(planner: Command) 
 def test_a_calibration_tells_how_far_it_was_off_what_it_did_not_see(planner: Command) -> None:
     rows = "".join(f"H20,deepseek-v3,decode,1,32,32,4096,{batch},{ms}\n" for batch, ms in ((8, 30), (32, 41), (64, 55)))
     Path("three.csv").write_text("gpu,model,phase,tp,dp,ep,length,batch,ms\n" + rows, encoding="utf-8")
-    assert planner("cost", "calibrate", "three.csv", "--out", "mine.yaml").status == EXIT_DONE
-    explained = planner(*EXPLAIN, "--calibration", "mine.yaml", "--json").json
+    assert planner("cost", "calibrate", "three.csv", "--engine", "vllm", "--out", "mine.yaml").status == EXIT_DONE
+    mine = ("--engine", "vllm", "--calibration", "mine.yaml")
+    explained = planner(*EXPLAIN, *mine, "--json").json
     assert explained["band"]["basis"] == "3 left-out points of deepseek-v3 on H20 in decode, the user's own"
     text = Path("mine.yaml").read_text(encoding="utf-8")
     low = re.search(r"low: ([\d.]+)", text)
@@ -70,12 +70,12 @@ def test_a_calibration_tells_how_far_it_was_off_what_it_did_not_see(planner: Com
 def test_only_what_was_measured_is_called_so(planner: Command) -> None:
     options = ("--phase", "prefill", "--tp", 8, "--devices", 8, "--length", 4096)
     mixtral = planner("cost", "explain", "--gpu", "H100", "--model", "mixtral-8x7b", *options)
-    assert "origin of the estimate: carried over (measured with 7 models on H100, H200, H800: " in mixtral.out
+    assert "origin of the estimate: carried over (no measurement of this model)" in mixtral.out
     assert "mixtral" not in mixtral.out.partition("origin")[2]
     assert "published measurement" not in mixtral.out
     options = ("--phase", "prefill", "--tp", 1, "--devices", 32, "--length", 4096)
     deepseek = planner("cost", "explain", "--gpu", "H100", "--model", "deepseek-v3", *options)
-    assert "origin of the estimate: published measurement (measured with 7 models on " in deepseek.out
+    assert "origin of the estimate: published measurement (deepseek-r1 on H100: published " in deepseek.out
 
 
 def test_explained_parts_add_up(planner: Command) -> None:
@@ -202,7 +202,7 @@ def test_configurations_side_by_side(planner: Command) -> None:
 
 
 def test_calibrate_writes_a_file_that_a_scenario_can_name(planner: Command, measured: Path) -> None:
-    answer = planner("cost", "calibrate", measured, "--json")
+    answer = planner("cost", "calibrate", measured, "--engine", "vllm", "--json")
     assert answer.status == EXIT_DONE
     found = answer.json
     assert found["file"] == "measured.calibration.yaml"
@@ -214,19 +214,36 @@ def test_calibrate_writes_a_file_that_a_scenario_can_name(planner: Command, meas
         encoding="utf-8",
     )
     assert planner("check", "s.yaml").status == EXIT_DONE
-    plain = planner(*(word if word != "H20" else "H200" for word in EXPLAIN), "--json").json
-    fitted = planner(
-        *(word if word != "H20" else "H200" for word in EXPLAIN), "--calibration", "measured.calibration.yaml", "--json"
-    ).json
+    asked = (*(word if word != "H20" else "H200" for word in EXPLAIN), "--calibration", "measured.calibration.yaml")
+    plain = planner(*asked[:-2], "--engine", "vllm", "--json").json
+    fitted = planner(*asked, "--engine", "vllm", "--json").json
     assert fitted["total_ms"] != plain["total_ms"]
-    assert (plain["origin"], fitted["origin"]) == ("published measurement", "user's measurement")
+    assert (plain["origin"], fitted["origin"]) == ("carried over", "user's measurement")
+    elsewhere = planner(*asked, "--engine", "sglang")
+    assert elsewhere.status == EXIT_DONE
+    assert "measured.calibration.yaml tells nothing of H200 deepseek-r1 sglang" in elsewhere.err
+
+
+def test_the_engine_of_a_step_is_asked_for(planner: Command, measured: Path) -> None:
+    answer = planner("cost", "calibrate", measured)
+    assert answer.status == EXIT_BAD_INPUT
+    assert "engine: must be told of every measurement, is not of row 1, row 2, row 3 and 1 more." in answer.err
+    assert "--engine vllm" in answer.err
+    odd = planner("cost", "calibrate", measured, "--engine", "ollama")
+    assert (odd.status, "--engine: must be one of vllm, sglang, trt, atom" in odd.err) == (EXIT_BAD_INPUT, True)
+    lines = MEASURED.splitlines()
+    measured.write_text("\n".join([f"{lines[0]},engine", *(f"{line},SGLang" for line in lines[1:])]), encoding="utf-8")
+    factors = planner("cost", "calibrate", measured, "--json").json["factors"]
+    assert set(factors) == {f"pace_{phase}.H200 deepseek-r1 sglang" for phase in ("prefill", "decode")}
+    measured.write_text(measured.read_text(encoding="utf-8").replace("SGLang", "ollama"), encoding="utf-8")
+    assert "row 1: engine must be vllm, sglang, trt, atom, or empty" in planner("cost", "accuracy", measured).err
 
 
 def test_calibrate_does_not_overwrite(planner: Command, measured: Path) -> None:
-    assert planner("cost", "calibrate", measured).status == EXIT_DONE
-    again = planner("cost", "calibrate", measured)
+    assert planner("cost", "calibrate", measured, "--engine", "vllm").status == EXIT_DONE
+    again = planner("cost", "calibrate", measured, "--engine", "vllm")
     assert (again.status, "exists already" in again.err) == (EXIT_BAD_INPUT, True)
-    assert planner("cost", "calibrate", measured, "--force").status == EXIT_DONE
+    assert planner("cost", "calibrate", measured, "--engine", "vllm", "--force").status == EXIT_DONE
 
 
 def test_accuracy_of_the_built_in_factors(planner: Command) -> None:
@@ -264,7 +281,7 @@ def test_what_cannot_be_is_refused(planner: Command, change: dict[str, str], sta
 
 def test_faulty_measurements_name_rows_and_leave_nothing(planner: Command) -> None:
     Path("bad.csv").write_text(MEASURED.replace(",61", ",nan").replace(",95", ",-95"), encoding="utf-8")
-    answer = planner("cost", "calibrate", "bad.csv")
+    answer = planner("cost", "calibrate", "bad.csv", "--engine", "vllm")
     assert answer.status == EXIT_BAD_INPUT
     assert "row 2" in answer.err
     assert "row 3" in answer.err

@@ -1,8 +1,8 @@
-"""Makes planner/cost/band_table.py anew from what fits without a point predicted of it: `left_out.csv.xz`.
+"""Makes planner/cost/residuals/band_table.py anew from what fits without a point predicted of it: `left_out.csv.xz`.
 
 After every change of that file (seconds):
 
-    python tests/cost/make_bands.py > table.py && mv table.py planner/cost/band_table.py
+    python tests/cost/make_bands.py > table.py && mv table.py planner/cost/residuals/band_table.py
 
 A column of it is a relation: what a fit predicted that did not see the row's configuration, its engine
 (with this model and GPU type), its GPU type, its model. Without model and GPU type: the residual without the model, and
@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner import files
-from planner.cost.bands import ALL, DENSE, FIGURES, MOE, BandRow, Figure
 from planner.cost.benchmarks.engines import habits
+from planner.cost.residuals.bands import ALL, DENSE, FIGURES, MOE, BandRow, Figure
 from planner.domain import GpuSpec, Metric, ModelSpec, NamedRun, Phase, Relation
 from planner.files.disk.opening import text_lines
 from planner.files.tables.measurements import LEFT_OUT
@@ -98,7 +98,7 @@ def points(runs: Iterable[NamedRun]) -> list[Point]:
     by_place = {(n.run.file.rsplit("/", 1)[-1], n.run.row): n for n in runs}
     steps = {step.row: step for step in files.load_published_measurements() if step.fitted}
     gpus, models = files.measured_records(tuple(steps.values()), "published")
-    rows = list(csv.DictReader(text_lines(LEFT_OUT)))
+    rows = [row for row in csv.DictReader(text_lines(LEFT_OUT)) if row["metric"] == Metric.STEP or row["kind"] in FIGURES]
     found = []
     for row in rows:
         if row["metric"] != Metric.STEP:

@@ -1,8 +1,9 @@
-"""Makes planner/cost/pace_table.py anew: the paces of all runs that come with the package.
+"""Makes planner/cost/residuals/pace_table.py anew: the paces of all runs that come with the package.
 
-After a change of what kernels say of a pass, of the evidence, or of the names in planner/cost/band_table.py (a minute):
+After a change of what kernels say of a pass, of the evidence, or of the names in
+planner/cost/residuals/band_table.py (a minute):
 
-    PYTHONPATH=tests/cost python tests/cost/make_pace.py > table.py && mv table.py planner/cost/pace_table.py
+    PYTHONPATH=tests/cost python tests/cost/make_pace.py > table.py && mv table.py planner/cost/residuals/pace_table.py
 """
 
 import json
@@ -18,10 +19,12 @@ LEAST = 0.002
 HEAD = '''"""Paces of what was measured. Made by tests/cost/make_pace.py.
 
 `GROUPS`: GPU type, network, engine, precision -> (ln of the pace, points). `DEGREES`, `VERSIONS`: likewise -> what
-degrees and versions of the engine add: ((tp, dp, ep), ln) and (version, ln) each. {points} points, {freedom:.0f} effective degrees of freedom.
+degrees and versions of the engine add: ((tp, dp, ep), ln) and (version, ln) each. `POOLS`: ln of the pace of prompts
+taken in apart. {points} points, {freedom:.0f} effective degrees of freedom.
 """
 
 # fmt: off
+# ruff: noqa: E501 - a row a group
 
 Group = tuple[str, str, str, str]
 GROUPS: dict[Group, tuple[float, int]] = {{
@@ -36,11 +39,15 @@ def text(fit: PaceFit) -> str:
     lines += [row for group, pace in fit.paces.items() for row in _row(group, pace.degrees)]
     lines += ["}\n", "VERSIONS: dict[Group, tuple[tuple[str, float], ...]] = {\n"]
     lines += [row for group, pace in fit.paces.items() for row in _row(group, pace.versions)]
+    lines += ["}\n", "POOLS: dict[Group, float] = {\n"]
+    lines += [f"    {_words(group)}: {pace.pool:.3f},\n" for group, pace in fit.paces.items() if abs(pace.pool) >= LEAST]
     return "".join([*lines, "}\n"])
 
 
 def _row(group: tuple[str, ...], added: Sequence[tuple[object, float]]) -> list[str]:
-    told = [f"({json.dumps(of) if isinstance(of, str) else of}, {more:.3f})" for of, more in added if abs(more) >= LEAST]
+    told = [
+        f"({json.dumps(of) if isinstance(of, str) else of}, {more:.3f})" for of, more in added if abs(more) >= LEAST
+    ]
     return [f"    {_words(group)}: ({', '.join(told)},),\n"] if told else []
 
 

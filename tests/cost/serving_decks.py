@@ -56,8 +56,10 @@ def levels_of(load: Workload, tpot_ms: float | None = None) -> Levels:
     return Levels.of(SloSettings(tpot_ms=tpot_ms), load)
 
 
-def context_of(entry: NamedRun) -> CostContext:
-    """Machine and model of a run, with the memory that benchmarks give and the drafts that its engine accepts."""
+def context_of(entry: NamedRun, engine: str = "") -> CostContext:
+    """Machine and model of a run, with the memory that benchmarks give and the drafts that its engine accepts.
+
+    `engine`: whose kernels and paces count (none: formulas)."""
     run = entry.run
     assert entry.gpu is not None
     assert entry.model is not None
@@ -70,9 +72,8 @@ def context_of(entry: NamedRun) -> CostContext:
     spec = entry.gpu
     roomy = replace(spec, memory_mib=spec.memory_mib * MEMORY_GIVEN, memory_gb=spec.memory_gb * MEMORY_GIVEN)
     accepted = _acceptance(gain_of(run, engine_shares(run.engine, None)), run.precision.mtp_tokens)
-    return CostContext(
-        gpu=roomy, model=model, settings=CostSettings(mtp_tokens=run.precision.mtp_tokens, mtp_acceptance=accepted)
-    )
+    drafts = {"mtp_tokens": run.precision.mtp_tokens, "mtp_acceptance": accepted}
+    return CostContext(gpu=roomy, model=model, settings=CostSettings(engine=engine, **drafts))
 
 
 def _acceptance(gain: float, drafted: int) -> float:
@@ -137,9 +138,9 @@ def split_deck(
     return DeckFigures(output=rate * answer / (prefill.gpus + decode.gpus), tpot_ms=tpot, ttft_ms=ttft)
 
 
-def deck_of(entry: NamedRun) -> DeckFigures | None:
-    """The deck of a run of `serving_points.csv`."""
-    run, context = entry.run, context_of(entry)
+def deck_of(entry: NamedRun, engine: str = "") -> DeckFigures | None:
+    """The deck of a run of `serving_points.csv`; `engine` as in `context_of`."""
+    run, context = entry.run, context_of(entry, engine)
     assert run.concurrency is not None
     if run.disaggregated:
         assert run.prefill is not None

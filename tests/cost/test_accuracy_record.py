@@ -2,16 +2,18 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import make_bands
 import numpy as np
 import pytest
-from benchmark_evidence import known_runs
+from benchmark_evidence import given_runs, known_runs
 from make_accuracy_record import recorded, scoreboard
 
-from planner.cost import accuracy, band_table, coverage, interval_score, judged_runs, predict_ms, with_records
-from planner.cost.bands import ALL, BAND_TABLE, Figure, slice_band
+from planner.cost import accuracy, coverage, interval_score, judged_runs, predict_ms, with_records
+from planner.cost.residuals import band_table
+from planner.cost.residuals.bands import ALL, BAND_TABLE, Figure, slice_band
 from planner.domain import Accuracy, JudgedFigure, Load, Metric, NamedRun, Phase, Relation
 from planner.files import load_left_out, load_published_measurements, measured_records
 
@@ -90,8 +92,14 @@ class TestErrors:
         assert slices["figure", "static batch"].peer is None
 
 
+@cache
+def known_residuals() -> list[make_bands.Residual]:
+    return make_bands.residuals(make_bands.points(given_runs()))
+
+
 class TestBands:
-    def test_they_cover_four_in_five_and_are_narrow_enough_to_plan_with(self, unseen: Accuracy) -> None:
+    def test_they_cover_four_in_five_and_are_narrow_enough_to_plan_with(self) -> None:
+        unseen = scoreboard()
         banded = [figure for figure in unseen.figures if figure.left_out is not None and figure.low is not None]
         assert len(banded) >= 600
         assert 0.75 <= unseen.covered <= 0.87
@@ -111,15 +119,13 @@ class TestBands:
         (row,) = [row for row in rows if row.slice == "deepseek-r1"] or [row for row in rows if row.slice == ALL]
         assert ends == {True: [-row.log_high, -row.log_low]}
 
-    def test_the_table_is_made_of_the_left_out_predictions(self, runs: tuple[NamedRun, ...]) -> None:
-        assert make_bands.text(make_bands.points(runs)) == Path(band_table.__file__).read_text(encoding="utf-8")
+    def test_the_table_is_made_of_the_left_out_predictions(self) -> None:
+        assert make_bands.text(make_bands.points(given_runs())) == Path(band_table.__file__).read_text(encoding="utf-8")
 
     @pytest.mark.parametrize("relation", make_bands.COLUMNS)
-    def test_bands_of_half_of_the_configurations_cover_the_other_half(
-        self, runs: tuple[NamedRun, ...], relation: Relation
-    ) -> None:
+    def test_bands_of_half_of_the_configurations_cover_the_other_half(self, relation: Relation) -> None:
         """Overall, and in each slice of a hundred; where nothing was left out in this way there is nothing to cover."""
-        known = make_bands.residuals(make_bands.points(runs))
+        known = known_residuals()
         tried = list(crossed(known, relation))
         if not tried:
             assert relation is Relation.ENGINE, "but for engines, all were left out"
@@ -133,9 +139,9 @@ class TestBands:
                 if len({residual.row for residual, *_ in of_slice}) >= MANY:
                     assert OF_SLICE[0] <= covered(of_slice) <= OF_SLICE[1], (dimension, word)
 
-    def test_they_score_better_than_those_by_family_and_phase_did(self, runs: tuple[NamedRun, ...]) -> None:
+    def test_they_score_better_than_those_by_family_and_phase_did(self) -> None:
         """On runs that those were not made of."""
-        known = make_bands.residuals(make_bands.points(runs))
+        known = known_residuals()
         tried = [row for row in crossed(known, Relation.SAME) if "silicon" in row[0].dimensions["file"]]
         if not tried:
             assert {residual.dimensions["file"] for residual in known} == SEEN_BEFORE

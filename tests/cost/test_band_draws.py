@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.cost import UncertainRate, WorkShare, probability_better, rate_band, shares_of_best
-from planner.cost.band_draws import SHARED, _scores, rate_draws
+from planner.cost.residuals.band_draws import SHARED, _scores, rate_draws
 from planner.domain import PHASES, Band, Phase
 
 PREFILL, DECODE = PHASES

@@ -12,8 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.cost import BUILT_IN, band_of, explain, fit_calibration, tabulate, tabulate_placed, time_band, with_bands
-from planner.cost.band_table import MEASURED
-from planner.cost.bands import ALL, BAND_TABLE, DENSE, FEWEST_OWN_RESIDUALS, MOE, BandRow, relation_of, slice_band
+from planner.cost.residuals.band_table import MEASURED
+from planner.cost.residuals.bands import (
+    ALL,
+    BAND_TABLE,
+    DENSE,
+    FEWEST_OWN_RESIDUALS,
+    MOE,
+    BandRow,
+    relation_of,
+    slice_band,
+)
 from planner.domain import (
     PHASES,
     Calibration,

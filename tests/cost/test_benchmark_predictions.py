@@ -13,7 +13,7 @@ from planner.cost.benchmarks.closed_loop import Loop, LoopFigures, PassTimes, se
 from planner.cost.benchmarks.engines import EngineShares, engine_shares
 from planner.cost.benchmarks.prediction import Predictions, figures
 from planner.cost.device import device
-from planner.domain import PHASES, BenchmarkRun, CostSettings, Load, Metric, NamedRun, Phase, Pool, Precision
+from planner.domain import PHASES, BenchmarkRun, CostSettings, JudgedFigure, Load, Metric, NamedRun, Phase, Pool, Precision
 from planner.files import resolve_names
 
 IN_FLIGHT = 2.0 ** np.arange(11)
@@ -24,7 +24,8 @@ ENGINES = ("trt", "sglang")
 
 def pass_times(name: str, shape: str) -> PassTimes:
     by_phase = {
-        phase: device(gpu(name), model(shape), phase, None, overlapped=np.zeros(1, dtype=bool)) for phase in PHASES
+        phase: device(gpu(name), model(shape), phase, CostSettings(), overlapped=np.zeros(1, dtype=bool))
+        for phase in PHASES
     }
     return PassTimes(
         prefill=by_phase[Phase.PREFILL], decode=by_phase[Phase.DECODE], model=model(shape), settings=CostSettings()
@@ -37,6 +38,7 @@ def loops(tp: int, dp: int, *, capacity: float = ROOMY, gain: float = 1.0, in_fl
     return Loop(
         tp=tp * ones,
         dp=dp * ones,
+        ep=tp * dp * ones,
         prompt=2000 * ones,
         answer=500 * ones,
         in_flight=in_flight,
@@ -132,25 +134,68 @@ def known(run: BenchmarkRun) -> NamedRun:
     return NamedRun(run=run, gpu=named.gpu, model=named.model, reason=named.reason)
 
 
+def tpot_of(run: BenchmarkRun) -> JudgedFigure:
+    (figure,) = [figure for figure in figures([known(run)]) if figure.metric is Metric.TPOT]
+    return figure
+
+
 class TestDisaggregatedDecode:
     @pytest.mark.parametrize("workers", [2, 5])
     def test_equal_workers_answer_alike(self, workers: int) -> None:
         """The rate a GPU and the TPOT say how many requests a rank had: the same, however many workers there were."""
         one, several = run_of(), run_of(decode=Pool(tp=1, dp=8, ep=8, workers=workers))
         assert in_decode(one) == in_decode(several) == pytest.approx(900 * 0.030)
-        assert [figures([known(run)])[0].predicted for run in (one, several)] == [
-            figures([known(one)])[0].predicted
-        ] * 2
+        assert tpot_of(one).predicted == tpot_of(several).predicted
 
     def test_more_requests_a_rank_take_longer(self) -> None:
         few, many = (
-            figures([known(run_of(measured=((Metric.OUTPUT_RATE, rate), (Metric.TPOT, 30.0))))])[0]
+            tpot_of(run_of(measured=((Metric.OUTPUT_RATE, rate), (Metric.TPOT, 30.0))))
             for rate in (300.0, 3000.0)
         )
         assert few.predicted is not None
         assert many.predicted is not None
         assert few.predicted < many.predicted
         assert few.kind == many.kind == "disaggregated decode TPOT"
+
+
+class TestSplitLoops:
+    """Prompts in one pool, answers in another, so many requests in flight."""
+
+    def rate(self, in_flight: float, **changed: object) -> float:
+        """Requests/s of all pools."""
+        run = run_of(concurrency=in_flight, **changed)
+        (figure,) = [f for f in figures([known(run)]) if f.kind == "disaggregated rate"]
+        assert figure.predicted is not None
+        return figure.predicted * run.decode.gpus / run.output_tokens
+
+    def test_one_request_takes_its_prompt_and_its_answer(self) -> None:
+        """Nothing queues: an answer's passes, of one sequence, and as much again as a prompt takes, 50 to 500 ms."""
+        pools = {"decode": Pool(tp=8, ep=1), "engine": "trt"}
+        # one in decode by Little's law: 1 / 64 tokens/s of each of 8 GPUs, for 8000 ms
+        alone = tpot_of(run_of(measured=((Metric.OUTPUT_RATE, 1 / 64), (Metric.TPOT, 8000.0)), **pools))
+        assert alone.predicted is not None
+        first_ms = 1000 / self.rate(1.0, **pools) - 1024 * alone.predicted
+        assert 50 < first_ms < 500
+
+    def test_more_in_flight_is_more_until_prefill_is_full(self) -> None:
+        rates = [self.rate(n) for n in (1, 8, 64, 512, 4096, 32768, 65536)]
+        assert rates == sorted(rates)
+        assert rates[-1] == pytest.approx(rates[-2], rel=1e-6)
+        full = run_of(measured=((Metric.INPUT_RATE, 1e3),), concurrency=4096.0, input_tokens=1024.0)
+        answers = Predictions([known(full)]).of(None)
+        taken_in = answers[full.file, full.row, Metric.INPUT_RATE] * 8 / 1024
+        assert rates[-1] == pytest.approx(taken_in)
+
+    def test_twice_the_workers_and_requests_are_twice_the_rate(self) -> None:
+        pools = {"prefill": Pool(tp=8, workers=2), "decode": Pool(tp=1, dp=8, ep=8, workers=2)}
+        for n in (4.0, 300.0, 20_000.0):
+            assert self.rate(2 * n, **pools) == pytest.approx(2 * self.rate(n))
+
+    def test_memory_of_decode_is_an_end(self) -> None:
+        """With prefill beyond all need, answers that memory does not hold wait."""
+        many = {"prefill": Pool(tp=8, workers=500), "output_tokens": 16384.0}
+        held = [self.rate(n, **many) for n in (50_000.0, 500_000.0)]
+        assert held[1] == pytest.approx(held[0], rel=1e-6)
 
 
 class TestOneRunAmongOthers:
@@ -171,7 +216,7 @@ class TestOneRunAmongOthers:
 
 class TestWhatCannotBePredicted:
     def test_an_unknown_gpu_is_a_reason_and_wholly_off(self) -> None:
-        (figure,) = figures([known(run_of(gpu="X100"))])
+        figure = tpot_of(run_of(gpu="X100"))
         assert figure.predicted is None
         assert "'X100'" in figure.reason
         assert figure.rate_error == 1.0
@@ -183,8 +228,8 @@ class TestWhatCannotBePredicted:
 
     def test_the_known_ones_are_predicted_all_the_same(self) -> None:
         lost, loop_figures = run_of(gpu="X100"), run_of(row=2)
-        figure = figures([known(lost), known(loop_figures)])[1]
-        assert figure.predicted == figures([known(loop_figures)])[0].predicted
+        both = [figure.predicted for figure in figures([known(lost), known(loop_figures)])]
+        assert both == [None, None, *(figure.predicted for figure in figures([known(loop_figures)]))]
 
 
 class TestDrafts:

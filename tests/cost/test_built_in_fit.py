@@ -6,17 +6,16 @@ from functools import cache
 
 import numpy as np
 import pytest
-from benchmark_evidence import evidence, known_runs
+from benchmark_evidence import evidence, given_runs, known_runs
 from cost_figures import gpu, model
 
 from planner.cost import BUILT_IN, UNFITTED, predict_ms
-from planner.cost.benchmarks.fit import BENCHMARK_FREE, VENDOR_OF_FAMILY, Evidence, fit_benchmarks
+from planner.cost.benchmarks.engines import habits
+from planner.cost.benchmarks.fit import BENCHMARK_FREE, Evidence, FreeFactor, fit_benchmarks
 from planner.cost.benchmarks.prediction import figures
-from planner.cost.calibration import FreeFactor
-from planner.cost.efficiency import origin_of
 from planner.cost.fitted_factors import FITTED
-from planner.domain import PHASES, JudgedFigure, Load, ModelSpec, Origin, Phase
-from planner.domain.efficiency import ANY_FAMILY
+from planner.cost.residuals.bands import origin_of
+from planner.domain import CostSettings, JudgedFigure, Load, ModelSpec, Origin, Phase
 from planner.files import shipped_models
 
 WELL_KNOWN = 0.3  # standard deviation after the fit over that before it: the evidence says more than ten times as much
@@ -110,15 +109,6 @@ class TestTheFit:
             assert value == pytest.approx(UNFITTED.factor(free.name, free.family).value)
 
 
-PHASES_TOLD = {  # of what a kind of figure tells the kernels' pace; of both phases where a kind is not listed
-    "saturated prefill": (Phase.PREFILL,),
-    "prefill steps": (Phase.PREFILL,),
-    "first token": (Phase.PREFILL,),
-    "disaggregated decode TPOT": (Phase.DECODE,),
-    "decode steps": (Phase.DECODE,),
-}
-
-
 @cache
 def answered() -> tuple[JudgedFigure, ...]:
     """The figures of the given runs that there is an answer to."""
@@ -134,59 +124,29 @@ def of_one_shape(name: str) -> set[str]:
     return {other for other in shipped_models() if shape(other) == shape(name)}
 
 
-@cache
-def measured_places() -> set[tuple[str, str, Phase]]:
-    """(GPU type, model, phase) of everything that was fitted to, by the model that ran and by all of its shape."""
-    places = {(m.gpu, m.model, m.phase) for m in evidence().measurements if m.fitted}
-    for figure in answered():
-        run = figure.run
-        places |= {(run.gpu, run.model, phase) for phase in PHASES_TOLD.get(figure.kind, PHASES)}
-    return {(name, same, phase) for name, measured, phase in places for same in of_one_shape(measured)}
-
-
 class TestWhatIsCalledMeasured:
     def test_models_of_one_shape(self) -> None:
-        """DeepSeek-R1 is DeepSeek-V3 trained further; no other two of the measured models are one network."""
+        """DeepSeek-R1 is DeepSeek-V3 trained further."""
         assert of_one_shape("deepseek-r1") == of_one_shape("deepseek-v3") == {"deepseek-r1", "deepseek-v3"}
-        for name in {name for _, name, _ in measured_places()} - {"deepseek-r1", "deepseek-v3"}:
-            assert of_one_shape(name) == {name}
 
-    def test_a_familys_factors_name_what_was_measured_of_it(self) -> None:
-        places = measured_places()
-        for phase in PHASES:
-            for family in VENDOR_OF_FAMILY:
-                vouched = set(BUILT_IN.factor(f"kernels_{phase.value}", family).measured)
-                assert vouched == {
-                    (name, model) for name, model, p in places if p is phase and gpu(name).family == family
-                }
+    def test_every_run_that_was_answered(self) -> None:
+        for place in {(figure.run.gpu, figure.run.model, figure.run.engine) for figure in answered()}:
+            name, measured, engine = place
+            settings = CostSettings(engine=habits(engine).name if engine else "")
+            for known in of_one_shape(measured):
+                assert origin_of(gpu(name), model(known), Phase.DECODE, settings)[0] is Origin.PUBLISHED, place
 
     @pytest.mark.parametrize("name", ["H100", "H800", "H200", "H20", "GB200-NVL72", "DGX-B200", "MI300X", "L40S"])
     def test_nothing_else_is_called_measured(self, name: str) -> None:
-        for shape in ("deepseek-v3", "deepseek-r1", "qwen3-30b-a3b", "llama-3.1-70b", "gpt-oss-120b"):
-            for phase in PHASES:
-                origin, _ = origin_of(gpu(name), model(shape), phase, None)
-                assert (origin is Origin.PUBLISHED) == ((name, shape, phase) in measured_places())
+        ran = {(entry.run.gpu, entry.run.model) for entry in given_runs()}
+        ran |= {(m.gpu, m.model) for m in evidence().measurements}
+        for known in ("deepseek-v3", "qwen3-30b-a3b", "llama-3.1-70b", "gpt-oss-120b", "mixtral-8x7b"):
+            origin, _ = origin_of(gpu(name), model(known), Phase.DECODE, CostSettings())
+            assert origin is not Origin.PUBLISHED or any((name, same) in ran for same in of_one_shape(known))
 
-    def test_prefill_of_deepseek_on_h20_was_not_measured(self) -> None:
-        """Nor does its decode, which was, vouch for it: with the family, its vendor, or any."""
-        for deepseek in of_one_shape("deepseek-v3"):
-            for family in ("h20", "nvidia", ANY_FAMILY):
-                for phase in PHASES:
-                    factor = BUILT_IN.factor(f"kernels_{phase.value}", family)
-                    assert (("H20", deepseek) in factor.measured) == (phase is Phase.DECODE)
-                    expected = Origin.PUBLISHED if phase is Phase.DECODE else Origin.CARRIED
-                    assert factor.origin_for("H20", deepseek) is expected
-
-    def test_common_factors_name_all_that_they_were_fitted_to(self) -> None:
-        everything = {(name, model) for name, model, _ in measured_places()}
-        prefill = {(name, model) for name, model, phase in measured_places() if phase is Phase.PREFILL}
-        for factor in FITTED:
-            if factor.family == ANY_FAMILY:
-                vouched = prefill if factor.name == "kernels_prefill" else everything
-                assert set(factor.measured) == vouched, factor.name
-        for vendor in ("nvidia", "amd"):
-            vouched = set(BUILT_IN.factor("kernels_decode", vendor).measured)
-            assert vouched == {pair for pair in everything if VENDOR_OF_FAMILY[gpu(pair[0]).family] == vendor}
+    def test_layers_of_models_that_ran_are_called_measured(self) -> None:
+        for entry in given_runs():
+            assert entry.model is None or not entry.model.unmeasured, entry.run.model
 
     def test_what_is_told_of_a_source_is_a_sentence(self) -> None:
         for factor in FITTED:

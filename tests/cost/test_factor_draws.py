@@ -91,6 +91,13 @@ def test_the_structure_errs_by_type_and_phase(gpus: dict[str, GpuSpec]) -> None:
     assert np.abs(np.corrcoef(logs.T) - np.eye(4)).max() < 0.2
 
 
+def test_the_structure_of_a_pace_that_a_user_measured_hardly_errs(gpus: dict[str, GpuSpec]) -> None:
+    own = replace(BUILT_IN.factor("pace_decode"), family="H20 deepseek-r1 vllm", origin=Origin.USER, gpus=("H20",))
+    draws = draws_of([gpus["H20"]], Calibration(name="mine", factors=(own,)), count=COUNT, seed=0)
+    logs = np.log([[draw.multiple("H20", phase) for phase in PHASES] for draw in draws])
+    assert logs.std(axis=0) == pytest.approx([STRUCTURE, USER_SPREAD], rel=0.15)
+
+
 def test_a_seed_gives_the_same_draws_and_another_others(gpus: dict[str, GpuSpec]) -> None:
     first, again, other = (draws_of([gpus["H20"]], None, count=2, seed=seed) for seed in (0, 0, 1))
     assert first == again

@@ -19,7 +19,7 @@ PAIRS = gpu("H100-NVL")
 
 def rates(spec: GpuSpec, shape: str = "llama-3.1-70b") -> Device:
     """The device in decode."""
-    return device(spec, model(shape), Phase.DECODE, None, overlapped=np.array(False))
+    return device(spec, model(shape), Phase.DECODE, CostSettings(), overlapped=np.array(False))
 
 
 def dispatch_ms(spec: GpuSpec, devices: int) -> float:
@@ -32,6 +32,7 @@ def dispatch_ms(spec: GpuSpec, devices: int) -> float:
         served.experts,
         settings,
         tokens=TOKENS,
+        group_tokens=TOKENS,
         devices=np.array(float(devices)),
         dp=np.array(float(devices)),
         micro_batches=ONCE,

@@ -8,6 +8,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
+import cost_figures
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,9 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.interpolate import RegularGridInterpolator
 
+from planner.cost import CostContext
 from planner.cost.kernels import Basis, KernelTables, KernelTime, kernel_tables, tables_of
 from planner.cost.kernels.grid import grid_of
 from planner.cost.kernels.shapes import WORDS
+from planner.cost.step import Steps, step_cost
+from planner.domain import PHASES, CostSettings, Phase
 from planner.errors import InputError
 from planner.files.kernels import KernelGrid, kernels_there, packed, read_kernels
 from planner.files.kernels.importing import imported_kernels
@@ -119,6 +123,30 @@ def test_arrays_are_answered_as_numbers_are() -> None:
     assert {*together.basis.ravel().tolist()} == {Basis.MEASURED, Basis.INTERPOLATED, Basis.SCALED}
 
 
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize(("gpu_name", "name"), [("H200", "gpt-oss-120b"), ("H800", "deepseek-v3")])
+def test_what_a_step_takes_does_not_depend_on_which_others_are_asked_for(
+    gpu_name: str, name: str, phase: Phase
+) -> None:
+    """Some of them without an answer (H800 by those of H100, 32 and 27 GPUs beyond any node)."""
+    context = CostContext(
+        gpu=cost_figures.gpu(gpu_name), model=cost_figures.model(name), settings=CostSettings(engine="vllm")
+    )
+    tp, dp = np.array([1, 2, 3, 8, 32, 4, 16]), np.array([1, 4, 9, 1, 1, 2, 1])
+    length, batch = np.array([900, 7000, 300, 15_000, 2000, 100, 4000]), np.array([3, 70, 16, 200, 8, 1, 30])
+    together = step_cost(context, Steps.at(phase, tp, dp, 1, length=length, batch=batch))
+    alone = [
+        step_cost(context, Steps.at(phase, *row[:2], 1, length=row[2], batch=row[3]))
+        for row in zip(tp, dp, length, batch, strict=True)
+    ]
+    assert together.total_ms == pytest.approx([float(cost.total_ms) for cost in alone], rel=1e-5)
+    for part in together.parts:
+        if part.kernel is not None:
+            bases = np.broadcast_to(part.kernel.basis, tp.shape).tolist()
+            assert bases == [int(np.max(cost.part(part.name).kernel.basis)) for cost in alone], part.name
+    assert Basis.FORMULA in np.broadcast_to(together.part("all-reduce").kernel.basis, tp.shape)
+
+
 def test_beyond_what_was_measured_time_goes_with_the_work() -> None:
     tables = shipped("H200", "vllm")
     most = tables.gemm("fp8", 32_768, 8192, 8192)
@@ -183,7 +211,9 @@ def test_collectives_answer_within_what_was_measured() -> None:
     assert (alone.ms, six.ms, six.basis, eight.basis) == (0, eight.ms, Basis.SCALED, Basis.MEASURED)
     assert math.isnan(sixteen.ms)
     assert sixteen.basis == Basis.FORMULA
-    assert np.isnan(tables.all_reduce(np.array([1024, 2048]), np.array([[2], [16]])).ms).all()
+    both = tables.all_reduce(np.array([1024, 2048]), np.array([[2], [16]]))
+    assert both.ms[0] == pytest.approx(tables.all_reduce(np.array([1024, 2048]), 2).ms)
+    assert np.isnan(both.ms[1]).all()
     assert np.isnan(tables.expert_exchange("dispatch", 64, 7168, 8, 256, 64).ms)
     assert tables.all_reduce(2**20, 8, "eager").ms > eight.ms
 

@@ -1,88 +1,126 @@
-"""SPLIT_BIAS out of the published measurements: what both forms of serving did on the same GPUs, and what we predict.
+"""Split against aggregated serving where both were measured: what we predict of the same runs.
 
-A cell is what was measured in both forms: GPU type, precision, drafts and lengths, under a bound on TPOT. Measured is
-the best rate per GPU, those of both phases counted; predicted that of the best servers, divisible and without queues.
+A cell is what was measured in both forms: GPU type, network, precision, drafts and lengths, under a bound on TPOT.
+Measured is the best rate of a GPU of each form, those of both phases counted; predicted the best of the same runs, each
+by itself with its own pools and requests in flight: published configurations are not the best ones, and those of
+neither form may be compared with our own best.
 """
 
-import csv
 from collections import defaultdict
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from statistics import median, quantiles
 
 import pytest
+from benchmark_evidence import given_runs
+from serving_decks import deck_of
 
-from planner.domain import PURE_FORMS, Phase, ServingForm
+from planner.cost import judged_runs
+from planner.cost.benchmarks.engines import habits
+from planner.domain import BenchmarkRun, Load, Metric, NamedRun
 from planner.domain.serving.routing import SPLIT_BIAS
-from planner.evaluation.buckets.prices import BucketPrices
-from planner.files import scenario_from_document
-from planner.workload import question_of, summarize
 
-POINTS = Path(__file__).parents[2] / Path("planner/files/measurement_sets/serving_points.csv")
 BOUNDS_MS = (10, 15, 20, 30, 50, 75, 100)
-FP4_BYTES = 0.5625  # of an expert's weight with its scales
-MEAN_OF_LONGEST = 0.9
-GPUS = 64  # divisible, so that any number does
-
-Case = tuple[str, str, str, int, int]  # GPU type, precision, drafts, prompt and answer
+Case = tuple[object, ...]
 
 
-def measured() -> dict[Case, dict[int, dict[ServingForm, float]]]:
-    """Best output tokens/s per GPU of each form, by case and bound."""
-    best: dict[Case, dict[int, dict[ServingForm, float]]] = defaultdict(lambda: defaultdict(dict))
-    for row in csv.DictReader(POINTS.read_text().splitlines()):
-        if not (row["output_tokens_per_s_per_gpu"] and row["tpot_p50_ms"]):
-            continue
-        rate, form = float(row["output_tokens_per_s_per_gpu"]), ServingForm.AGGREGATED
-        if row["disaggregated"] == "True":
-            prefill, decode = (int(row[f"{phase}_gpus"] or 0) for phase in ("prefill", "decode"))
-            if not (prefill and decode):
-                continue
-            rate, form = rate * decode / (prefill + decode), ServingForm.SPLIT
-        case = (row["gpu"], row["precision"], row["mtp"], int(row["isl"]), int(row["osl"]))
-        for bound in BOUNDS_MS:
-            if float(row["tpot_p50_ms"]) <= bound:
-                cell = best[case][bound]
-                cell[form] = max(cell.get(form, 0.0), rate)
-    return best
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """One run: output tokens/s of each of its GPUs, measured and predicted."""
+
+    case: Case
+    split: bool
+    tpot_ms: float
+    measured: float
+    predicted: float
 
 
-def predicted(case: Case, bound_ms: float) -> dict[ServingForm, float]:
-    """Requests/s per GPU of each form; 0 where the engine starts no such server."""
-    gpu, precision, drafts, prompt, answer = case
-    mean = int(prompt * MEAN_OF_LONGEST)
-    lengths = {"kind": "normal", "name": "fixed", "mean": mean, "standard_deviation": 1, "low": mean - 3}
-    answers = {"high": mean + 3, "mean_output_tokens": answer * MEAN_OF_LONGEST, "max_output_tokens": answer}
-    document = {
-        "name": "cell",
-        "model": "deepseek-r1",
-        "workload": {**lengths, **answers},
-        "inventory": {gpu: GPUS},
-        "ranges": {"cells": 1},
-        "routing": {"most": 1},
-        "slo": {"tpot_ms": bound_ms},
-        "cost": {"mtp_tokens": 1, "mtp_acceptance": 0.8} if drafts == "True" else {},
+def case_of(entry: NamedRun) -> Case:
+    """What both forms must have in common; DeepSeek-R1 and V3 are one network."""
+    run = entry.run
+    assert entry.model is not None
+    lengths = (round(run.input_tokens, -2), round(run.output_tokens, -2))
+    return (run.gpu, entry.model.hidden_size, entry.model.layers, run.precision, lengths)
+
+
+def of_both_forms(of: Callable[[BenchmarkRun], bool]) -> list[NamedRun]:
+    """The runs in closed loops of all cases that were measured in both forms."""
+    usable = [
+        entry
+        for entry in given_runs()
+        if not entry.reason and not entry.run.doubt and entry.run.load is Load.CLOSED_LOOP and entry.run.decode.gpus
+        if {Metric.OUTPUT_RATE, Metric.TPOT} <= set(dict(entry.run.measured)) and of(entry.run)
+    ]
+    forms: dict[Case, set[bool]] = defaultdict(set)
+    for entry in usable:
+        forms[case_of(entry)].add(entry.run.disaggregated)
+    return [entry for entry in usable if len(forms[case_of(entry)]) == 2]
+
+
+def share_of_decode(run: BenchmarkRun) -> float:
+    """Rates are told of the GPUs of decode: what of them is each GPU's."""
+    return run.decode.gpus / (run.decode.gpus + (run.prefill.gpus if run.prefill else 0))
+
+
+def compared(entries: Iterable[NamedRun], predicted: Mapping[tuple[str, int], float]) -> list[Compared]:
+    """The runs that have an answer; `predicted`: output tokens/s of each GPU by file and row."""
+    return [
+        Compared(
+            case=case_of(entry),
+            split=entry.run.disaggregated,
+            tpot_ms=measured[Metric.TPOT],
+            measured=measured[Metric.OUTPUT_RATE] * share_of_decode(entry.run),
+            predicted=predicted[entry.run.file, entry.run.row],
+        )
+        for entry in entries
+        if (entry.run.file, entry.run.row) in predicted
+        for measured in (dict(entry.run.measured),)
+    ]
+
+
+def cells(runs: Iterable[Compared]) -> Iterator[tuple[float, float]]:
+    """(measured, predicted) rate of the best split run over that of the best aggregated one."""
+    by_case: dict[Case, list[Compared]] = defaultdict(list)
+    for run in runs:
+        by_case[run.case].append(run)
+    for members in by_case.values():
+        for bound_ms in BOUNDS_MS:
+            within = [run for run in members if run.tpot_ms <= bound_ms]
+            split, aggregated = ([run for run in within if run.split is form] for form in (True, False))
+            if split and aggregated:
+                yield (
+                    max(run.measured for run in split) / max(run.measured for run in aggregated),
+                    max(run.predicted for run in split) / max(run.predicted for run in aggregated),
+                )
+
+
+def test_both_forms_are_on_one_scale() -> None:
+    """As closed loops of the engines' kernels and paces: the better form in 9 of 10 cells, and neither is favoured."""
+    entries = of_both_forms(lambda _: True)
+    predicted = {
+        (figure.run.file, figure.run.row): figure.predicted * share_of_decode(figure.run)
+        for figure in judged_runs(entries)
+        if figure.metric is Metric.OUTPUT_RATE and figure.predicted is not None
     }
-    scenario = scenario_from_document(document, origin="test", base=Path(), summarize=summarize)
-    if precision == "fp4":
-        scenario = replace(scenario, model=replace(scenario.model, expert_bytes=FP4_BYTES))
-    prices = BucketPrices(question_of(scenario))
-    prefill, decode, both = (float(prices.column(gpu, phase).best_per_gpu()[0]) for phase in Phase)
-    split = 1 / (1 / prefill + 1 / decode) if prefill and decode else 0.0
-    return {ServingForm.SPLIT: split, ServingForm.AGGREGATED: both}
+    found = list(cells(compared(entries, predicted)))
+    assert len(found) >= 85
+    assert sum((measured > 1) == (of_us > 1) for measured, of_us in found) >= 0.9 * len(found)
+    assert median(of_us / measured for measured, of_us in found) == pytest.approx(1, abs=0.05)
 
 
-def test_the_bias_towards_split_pools_is_what_measurements_say() -> None:
-    ratios = []
-    for case, bounds in measured().items():
-        for bound_ms, rates in bounds.items():
-            if len(rates) < len(PURE_FORMS):
-                continue
-            expected = predicted(case, bound_ms)
-            if all(expected.values()):
-                won = rates[ServingForm.SPLIT] / rates[ServingForm.AGGREGATED]
-                ratios.append(expected[ServingForm.SPLIT] / expected[ServingForm.AGGREGATED] / won)
-    assert len(ratios) == 49
+def test_the_bias_towards_split_pools_is_what_plans_have() -> None:
+    """Plans price servers with queues (`serving_decks`), and those that do both phases a little low."""
+    entries = of_both_forms(lambda run: "serving_points" in run.file and run.concurrency is not None)
+    decks = {
+        (entry.run.file, entry.run.row): deck.output
+        for entry in entries
+        for deck in (deck_of(entry, engine=habits(entry.run.engine).name),)
+        if deck is not None
+    }
+    found = list(cells(compared(entries, decks)))
+    assert len(found) >= 45
+    ratios = [of_us / measured for measured, of_us in found]
     assert median(ratios) - 1 == pytest.approx(SPLIT_BIAS, abs=0.02)
     low, _, high = quantiles(ratios, n=4)
-    assert (low, high) == pytest.approx((0.8, 1.9), abs=0.3)
+    assert (low, high) == pytest.approx((0.9, 1.2), abs=0.1)
+    assert sum((measured > 1) == (of_us > 1) for measured, of_us in found) >= 0.85 * len(found)

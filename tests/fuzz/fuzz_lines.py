@@ -93,7 +93,7 @@ workload sample trace.csv --requests 9 --out made.csv --seed 3 | trace.csv
 cost explain --gpu H20 --model deepseek-v3 --phase decode --tp 1 --devices 32 --length 4096 --batch 8 --json |
 cost explain --gpu H200 --model model/config.json --phase prefill --tp 2 --devices 8 --length 512 --calibration mine.calibration.yaml | model/config.json mine.calibration.yaml
 cost configurations --gpu H200 --gpu H20 --phase prefill --size 16 --lengths 512,4096 --mode default |
-cost calibrate measured.csv --out made.yaml --json | measured.csv
+cost calibrate measured.csv --engine vllm --out made.yaml --json | measured.csv
 cost accuracy measured.csv --json | measured.csv
 cost kernels show H200 --json |
 cost kernels import kernels.whl --out made |

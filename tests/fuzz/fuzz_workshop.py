@@ -269,7 +269,7 @@ TEXTS = {
     **{f"host/{name}": text for name, text in HOST.items()},
 }
 MADE = """\
-cost calibrate measured.csv --out mine.calibration.yaml
+cost calibrate measured.csv --engine vllm --out mine.calibration.yaml
 plan tiny.yaml --out run --quiet
 plan budget.yaml --out hired --quiet
 cluster synth --nodes 6 --seed 1 --load 0.3 --type H200=1 --type H20=1 --out cluster.yaml

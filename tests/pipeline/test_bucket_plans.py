@@ -13,6 +13,7 @@ import pytest
 from pipeline_scenarios import bucketed
 from planned import plan as shared_plan
 
+from planner.cost import BUILT_IN
 from planner.domain import (
     PHASES,
     Band,
@@ -175,7 +176,9 @@ def test_times_have_the_ends_of_their_measurements() -> None:
     for row in rows:
         of_phase = [bands[pool.gpu, row.phase] for pool in pools if pool.serves(row.phase)]
         assert row.low_ms == pytest.approx(row.late_ms * min(band.low for band in of_phase))
-        assert row.high_ms == pytest.approx(row.late_ms * max(band.high for band in of_phase))
+        # Whether steps of prefill last 1 / share of their kernels', or pauses lie between them, is not known.
+        longest_ms = row.late_ms / (BUILT_IN.factor("prefill_pool").value if row.phase is Phase.PREFILL else 1.0)
+        assert row.high_ms == pytest.approx(longest_ms * max(band.high for band in of_phase))
     assert {row.phase for row in rows} == set(PHASES)
 
 
@@ -217,11 +220,13 @@ def test_losses_are_what_remains_without_the_servers(name: str) -> None:
     assert pools_of(made).worst_loss.rate_rps == min(loss.rate_rps for loss in pools_of(made).losses)
 
 
-@pytest.mark.parametrize("name", ["levels", "best"])
-@pytest.mark.parametrize("nodes", [1, 2, 3])
-def test_no_set_of_nodes_takes_more_than_the_worst_loss(name: str, nodes: int) -> None:
+@pytest.mark.parametrize(
+    ("inventory", "nodes"), [({"H200": 16}, 1), ({"H200": 16}, 2), ({"H200": 16}, 3), ({"H200": 8, "H20": 8}, 2)]
+)
+def test_no_set_of_nodes_takes_more_than_the_worst_loss(inventory: dict[str, int], nodes: int) -> None:
     """Every way in which servers may lie on so many nodes is tried, pools that share a node and small ones, too."""
-    plan_made = planned(name)
+    plan_made = changed("levels", model="llama-3.1-70b", inventory=inventory)
+    assert any(pool.server.parallel.devices < 8 for pool in pools_of(plan_made).pools)
     unbroken = service(plan_made)
     largest = max(pools_of(plan_made).pools, key=lambda pool: pool.count)
     kept = [pool for pool in pools_of(plan_made).pools if pool is not largest]

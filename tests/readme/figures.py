@@ -12,10 +12,10 @@ from functools import cache
 
 from documentation import ROOT, TEXTS
 
-from planner.cost.band_draws import DRAWS
 from planner.cost.benchmarks.draws import NOISE, STRUCTURE
 from planner.cost.factors import BUILT_IN
 from planner.cost.memory import RESERVE_GB
+from planner.cost.residuals.band_draws import DRAWS
 from planner.domain import BLOCK_TOKENS, ENGINE_MEMORY_SHARE, CostSettings
 from planner.domain.changes import LEAST_SHARE, ChangeLimits
 from planner.domain.serving.routing import SIMPLICITY, SPLIT_BIAS, WORTH_A_BUCKET, RoutingSettings
@@ -188,6 +188,8 @@ HELD: dict[str, dict[str, str]] = {
     "traces-and-costs": {
         "each as large as a state (600 to": "tests/cost/test_engine_caches.py::"
         "test_caches_are_those_of_the_engines_own_classes",
+        "Of 26 machines with at least 25": "tests/cost/test_own_runs.py::test_ten_own_runs_of_every_machine",
+        "from 14.8 % to 10.5 %": "tests/cost/test_own_runs.py::test_ten_own_runs_of_every_machine",
         "those published of DeepSeek-V3 and R1": "tests/cost/test_draft_gains.py::test_published_tokens_of_a_pass",
         "tokens a pass of three drafted": "tests/cost/test_draft_gains.py::test_published_tokens_of_a_pass",
         "Of 14 pairs of published runs": "tests/cost/test_draft_gains.py::test_gains_are_those_that_were_measured",

@@ -89,7 +89,7 @@ def test_estimated_prices_are_told_where_money_counts(plan: Plan) -> None:
         (Relation.FORMULAS, "deepseek-v3", "no measurement of this model or of its like on such GPUs (H20)"),
         (
             *(Relation.FORMULAS, "nemotron-3-super-fp8"),
-            "no measurement of this model or of its like on such GPUs (H20); layers that no fit has seen: "
+            "no measurement of this model or of its like on such GPUs (H20); no measured run has such layers: "
             "Mamba2, 128 heads, state 64 x 128; 22 of 512 experts of 2,688 without gate, 1 shared of 5,376, latent "
             "1,024",
         ),

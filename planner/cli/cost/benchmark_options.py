@@ -1,7 +1,7 @@
 """What `planner cost accuracy` and `planner cost calibrate` share: files of measurements, and their conditions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,14 +62,21 @@ def load_measured(
     """The step times and runs of the files, and the file of each step; a run without records keeps its reason."""
     from planner import cost, files
 
-    tables = [path for path in paths if files.is_step_table(path)]
-    steps = [(m, str(path)) for path in tables for m in files.load_measurements(path)]
+    tables, engine = [path for path in paths if files.is_step_table(path)], (conditions.engine or "").lower()
+    if tables and engine not in ("", *files.STEP_ENGINES):
+        raise InputError(
+            f"--engine: must be one of {', '.join(files.STEP_ENGINES)} for step times, got {engine}.",
+            hint="Name the engine that made the steps.",
+        )
+    read = [(m, str(path)) for path in tables for m in files.load_measurements(path)]
+    steps = [(replace(m, engine=m.engine or engine), file) for m, file in read]
     measurements = tuple(m for m, _ in steps)
     gpus, named_models = (
         files.measured_records(measurements, ", ".join(map(str, tables)), models) if tables else ({}, {})
     )
     others = [path for path in paths if path not in tables]
-    runs = files.load_benchmarks(others, conditions) if others else ()
+    loaded = files.load_benchmarks(others, conditions) if others else ()
+    runs = [replace(run, engine=run.engine or engine) for run in loaded]
     evidence = cost.Evidence(
         measurements=measurements, gpus=gpus, models=named_models, runs=files.resolve_names(runs, models=models)
     )

@@ -30,7 +30,7 @@ def command(
     force: cost_options.Force = False,
     json: cost_options.Json = False,
 ) -> None:
-    """Fit the factors to step times or benchmark runs, and write them for scenarios to name (cost.calibration)."""
+    """Fit the pace of your machines to step times or benchmark runs, for scenarios to name (cost.calibration)."""
     from planner import cost, files
 
     paths = measurements or []
@@ -41,6 +41,7 @@ def command(
     files.refuse_existing(path, force=force)
     models_of_user, stated = conditions.read()
     measured, _ = runs.load_measured(paths, models_of_user, stated)
+    _require_engines(measured)
     before = files.load_calibration(base) if base else None
     if measured.runs:
         _require_runs(measured)
@@ -52,6 +53,21 @@ def command(
     steps = cost.with_bands(fit_to_steps)
     files.write_calibration(steps, path, force=force)
     _show_fit(steps, json=json, file=str(path))
+
+
+def _require_engines(measured: "Evidence") -> None:
+    """A pace is that of an engine: which one is asked for, never guessed."""
+    steps = [f"row {m.row}" for m in measured.measurements if not m.engine]
+    rows = steps + [f"{k.run.file}: row {k.run.row}" for k in measured.runs if not k.run.engine]
+    if rows:
+        more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
+        raise InputError(
+            f"engine: must be told of every measurement, is not of {', '.join(rows[:_SHOWN])}{more}.",
+            hint="Give --engine vllm (or sglang, trt, atom), or name it in a column `engine`.",
+        )
+
+
+_SHOWN = 3
 
 
 def _require_runs(measured: "Evidence") -> None:

@@ -1,6 +1,7 @@
 """`planner cost explain`, `planner cost configurations`: what a step costs, and which configurations compete."""
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +22,7 @@ class KernelEngine(StrEnum):
 
     VLLM = "vllm"
     SGLANG = "sglang"
+    TRT = "trt"
 
 
 def command(
@@ -77,11 +79,21 @@ def command(
     else:
         _refuse_mixed(phase, chunk, prompt)
         explained = cost.explain(gpu, shape, phase, **degrees, pp=pp, length=length, batch=batch, settings=settings)
+    if calibration is not None:
+        _warn_of_others(settings, calibration, cost.place(explained.gpu, cost.known_as(shape), settings.engine))
     cost_options.draw(figure, lambda: report.roofline_figure([explained]), force=force)
     if json:
         screen.show_json(asdict(explained))
     else:
         _show(explained)
+
+
+def _warn_of_others(settings: "CostSettings", file: Path, here: str) -> None:
+    """Paces are those of one place each: a calibration of another engine or model moves nothing here."""
+    told = settings.calibration.factors if settings.calibration else ()
+    paces = [factor.family for factor in told if factor.name.startswith("pace_")]
+    if paces and here not in paces:
+        screen.show_warning(f"{file} tells nothing of {here}, but of {', '.join(dict.fromkeys(paces))}: see --engine.")
 
 
 def _require_mixed(pp: int, length: int, chunk: int | None, settings: "CostSettings") -> None:

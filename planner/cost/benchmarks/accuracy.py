@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.arrays import Array
-from planner.cost.bands import figure_band
 from planner.cost.benchmarks.prediction import figures
 from planner.cost.calibration import predict_ms
+from planner.cost.residuals.bands import figure_band
 from planner.domain import (
     Accuracy,
     BenchmarkRun,

@@ -8,13 +8,14 @@ import numpy as np
 
 from planner.cost import memory
 from planner.cost.arrays import Array
-from planner.cost.benchmarks.closed_loop import Loop, PassTimes, passes_of, settle
+from planner.cost.benchmarks.closed_loop import ALL_WAITING, Loop, PassTimes, passes_of, settle
 from planner.cost.benchmarks.engines import EngineHabits, EngineShares
 from planner.cost.device import CostContext
 from planner.cost.drafts import draft_of
 from planner.domain import BenchmarkRun, CostSettings, GpuSpec, Load, Metric, ModelSpec, Pool
 from planner.units import MS_PER_S
 
+_LOADS = np.geomspace(1e-3, 1.0, 25)  # of a decode pool's places at which its steps are priced
 MEMORY_GIVEN = 0.95 / 0.9  # benchmarks give their engines more of the memory than manifests do
 
 
@@ -159,10 +160,45 @@ def decode_pools(batch: Batch, times: PassTimes, shares: EngineShares) -> Predic
 def prefill_pools(batch: Batch, times: PassTimes, shares: EngineShares) -> Predicted:
     """Input rate of disaggregated prefill pools that requests wait for: whole prompts, or chunks of long ones."""
     loop = _loop_of(batch, _prefill_pool)
-    whole_prompts = np.floor(loop.budget / loop.prompt) * loop.prompt
-    chunk = np.where(whole_prompts > 0, whole_prompts, loop.budget)
+    chunk = _full_step(loop)
     ms = times.apart.prefill_ms(loop, chunk)
     return {Metric.INPUT_RATE: chunk / loop.tp / ms * MS_PER_S * shares.prefill_pool}
+
+
+def _full_step(loop: Loop) -> Array:
+    """Tokens of a step that is as full as prompts make it."""
+    whole_prompts = np.floor(loop.budget / loop.prompt) * loop.prompt
+    return np.where(whole_prompts > 0, whole_prompts, loop.budget)
+
+
+def split_loops(batch: Batch, times: PassTimes, shares: EngineShares) -> Predicted:
+    """Output rate of disaggregated pools with the run's requests in flight, per GPU of decode.
+
+    A request waits for its prompt's steps (and half of the one under way, as often as there is one), then answers in
+    the decode pool: as many are in flight as the rate times that stay. It is at most what prefill takes in, and what
+    the memory of decode holds. NICs are left aside: caches take them for less than a hundredth of a step.
+    """
+    first, after = _loop_of(batch, _prefill_pool), _loop_of(batch, lambda run: run.decode)
+    in_flight = np.minimum(batch.column(lambda run: run.concurrency or np.inf), ALL_WAITING)
+    groups = batch.column(_groups)
+    in_memory = batch.column(lambda run: most_sequences(batch.context.gpu, batch.context.model, run, batch.habits))
+    places = np.minimum(np.maximum(in_memory, 1.0), in_flight / groups) * _LOADS[:, None]
+    busy = np.maximum(places, np.minimum(1.0, places * after.dp))
+    tpot = times.ms(after, busy, np.zeros(busy.shape)) / batch.column(lambda run: gain_of(run, shares))
+    rate = places * groups / (after.answer * tpot)
+    full = _full_step(first)
+    one = np.minimum(first.prompt, full)
+    own_ms, full_ms = times.apart.prefill_ms(first, np.stack([one, full]))
+    ranks = batch.column(lambda run: _prefill_pool(run).workers * _prefill_pool(run).dp)
+    taken_in = ranks * full / (first.prompt * full_ms) * shares.prefill_pool
+    load = np.minimum(1.0, rate / taken_in)
+    filled = np.maximum(0.0, load * full - one) / np.maximum(full - one, 1.0)
+    step = np.maximum(1.0, first.prompt / full) * (own_ms + (full_ms - own_ms) * filled)
+    ttft = shares.ttft_fixed_ms + step * (1 + load / 2) + tpot
+    staying = np.log(rate * (ttft + after.answer * tpot))
+    settled = [np.interp(np.log(n), staying[:, k], np.log(rate[:, k])) for k, n in enumerate(in_flight)]
+    served = np.minimum(np.exp(settled), taken_in)
+    return {Metric.OUTPUT_RATE: served * after.answer / batch.column(lambda run: run.decode.gpus) * MS_PER_S}
 
 
 def decode_steps(batch: Batch, times: PassTimes, shares: EngineShares) -> Predicted:

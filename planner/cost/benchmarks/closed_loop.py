@@ -7,8 +7,9 @@
 | g | tokens that a pass yields a sequence (1 without drafts) | tokens |
 | T, T(b), T(c), c | a pass with what comes before the next one, its parts, a chunk (`planner.cost.mixed`) | ms |
 
-TPOT = T / g; TTFT = fixed + steps (L/c T(c) + T(b) / 2) + answers TPOT + waves N L/c T(c); b = N D TPOT / (TTFT + D TPOT), found as a
-fixed point. Where memory holds fewer than N - those in prefill, the others wait: TTFT = (N / b - 1) D TPOT.
+TPOT = T / g; TTFT = fixed + steps (L/c T(c) + T(b) / 2) + answers TPOT + waves N L/c T(c);
+b = N D TPOT / (TTFT + D TPOT), found as a fixed point. Where memory holds fewer than N - those in prefill, the others
+wait: TTFT = (N / b - 1) D TPOT.
 Source: facts on aggregated serving and on the fit of the cost model.
 """
 
@@ -19,7 +20,6 @@ import numpy as np
 from planner.cost.arrays import Array
 from planner.cost.benchmarks.engines import EngineShares
 from planner.cost.device import Device
-from planner.cost.pace import Pace
 from planner.cost.mixed import Passes, added_ms, intake, pass_cost
 from planner.domain import CostSettings, ModelSpec
 from planner.units import MS_PER_S
@@ -27,7 +27,7 @@ from planner.units import MS_PER_S
 _ROUNDS = 40
 _DAMPING = 0.5
 _FEWEST = 0.02
-_ALL_WAITING = 1e9  # requests in flight where some always wait
+ALL_WAITING = 1e9  # requests in flight where some always wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +79,8 @@ class PassTimes:
 
     @property
     def apart(self) -> "PassTimes":
-        """Of pools that take prompts in alone (`planner.cost.pace`)."""
-        prefill, decode = (replace(dev, pace=Pace(own=dev.pace.own)) for dev in (self.prefill, self.decode))
-        return replace(self, prefill=prefill, decode=decode)
+        """Of pools that take prompts in alone (`planner.cost.residuals.pace`)."""
+        return replace(self, decode=replace(self.decode, pace=self.prefill.pace.apart))
 
     def prefill_ms(self, loop: Loop, chunk: Array) -> Array:
         """A pass of prompts alone."""
@@ -90,7 +89,7 @@ class PassTimes:
 
 def settle(times: PassTimes, loop: Loop, shares: EngineShares, *, begin: Array | None = None) -> LoopFigures:
     """The fixed point of the loops; `begin` (sequences) shortens the way to it."""
-    flying = np.minimum(loop.in_flight, _ALL_WAITING)
+    flying = np.minimum(loop.in_flight, ALL_WAITING)
     b = np.minimum(loop.capacity, flying) if begin is None else begin
     figures = _round(times, loop, shares, b, flying)
     for _ in range(_ROUNDS if begin is None else _ROUNDS // 5):
@@ -120,7 +119,7 @@ def _round(times: PassTimes, loop: Loop, shares: EngineShares, b: Array, flying:
     tpot, passes_ms, prompt_ms = passes_of(times, loop, b)
     ttft = shares.ttft_fixed_ms + shares.ttft_steps * passes_ms + shares.ttft_answers * tpot
     # Of loops alone: where some always wait there are no waves.
-    ttft = ttft + np.where(flying < _ALL_WAITING, shares.ttft_waves * flying * prompt_ms, 0.0)
+    ttft = ttft + np.where(flying < ALL_WAITING, shares.ttft_waves * flying * prompt_ms, 0.0)
     answering = loop.answer * tpot
     settled = np.maximum(_FEWEST, np.minimum(loop.capacity, flying * answering / (ttft + answering)))
     return LoopFigures(sequences=settled, rate=b / loop.tp / tpot * MS_PER_S, tpot_ms=tpot, ttft_ms=ttft)

@@ -6,7 +6,7 @@
 | mtp_gain | tokens that a pass yields with three drafted ones | tokens |
 | prefill_pool | rate of a prefill pool behind a router over that of its steps | 1 |
 | ttft_fixed_ms, ttft_steps, ttft_answers | TTFT = fixed + steps x prefill passes + answers x TPOT | ms, 1, 1 |
-| ttft_waves | share of the time to take all prompts in flight in, that a closed loop adds: its equal answers end in waves | 1 |
+| ttft_waves | share of the time to take all prompts in flight in: a closed loop's equal answers end in waves | 1 |
 """
 
 from collections.abc import Mapping
@@ -40,8 +40,8 @@ ENGINE_FACTORS = tuple(field.name for field in fields(EngineShares))
 class EngineHabits:
     """What an engine does by default, as its benchmarks are run.
 
-    `name` is whose factors and kernels it has. `tokens_per_step`: prompt tokens that a rank takes into a step. `reserved`: share of
-    an answer whose cache is kept free before its request begins (1: none is ever evicted).
+    `name` is whose factors and kernels it has. `tokens_per_step`: prompt tokens that a rank takes into a step.
+    `reserved`: share of an answer whose cache is kept free before its request begins (1: none is ever evicted).
     """
 
     name: str
@@ -58,7 +58,6 @@ HABITS: Mapping[str, EngineHabits] = MappingProxyType(
         "trt": _TRT,
         "trtllm": _TRT,
         "tensorrt-llm": _TRT,
-        "trtllm": _TRT,
         "dynamo-trt": _TRT,
         "atom": _ATOM,
         "vllm": _VLLM,

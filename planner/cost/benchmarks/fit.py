@@ -22,9 +22,21 @@ import numpy as np
 
 from planner.cost.arrays import Array
 from planner.cost.benchmarks.prediction import Predictions, asked_figures
-from planner.cost.calibration import FreeFactor, predict_ms
+from planner.cost.calibration import predict_ms
 from planner.domain import Calibration, Factor, GpuSpec, Measurement, Metric, ModelSpec, NamedRun
 from planner.domain.efficiency import ANY_FAMILY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeFactor:
+    """A factor that a fit may move: its name, whose it is, how far, and between which values."""
+
+    name: str
+    family: str
+    sigma: float
+    low: float
+    high: float
+
 
 VENDOR_OF_FAMILY = {
     "hopper": "nvidia",
@@ -75,7 +87,7 @@ BENCHMARK_FREE: tuple[FreeFactor, ...] = (
     *_of("mtp_gain", ("trt", "sglang", "atom"), 0.2, 1.2, 3.9),
 )
 
-# by kind of figure; step times are the best documented
+# by kind of figure; step times are the best documented. The rate of disaggregated pools follows from figures of each
 TRUST: Mapping[str, float] = {
     "step time": 0.10,
     "aggregated rate": 0.15,
@@ -200,7 +212,7 @@ class Problem:
         for entry, metric, kind in asked_figures(evidence.runs):
             key = (entry.run.file, entry.run.row, metric)
             # What has no answer at the base has none at any factors: it would only add a constant.
-            if key in answered:
+            if key in answered and kind in TRUST:
                 old = entry.run.year is not None and entry.run.year < OLD_ENGINES
                 trust[key] = TRUST[kind] * (OLD_TRUST if old else 1.0)
         return cls(

@@ -1,45 +1,61 @@
-"""A user's own runs and step times: factors of their GPU families fitted, judged before, after and left out.
+"""Somebody's own runs and step times: the paces of their machines, judged before, after and left out.
 
-What runs can tell is the pace of the engine's kernels in both phases, by family; with more of them also the share of
-bandwidth that caches are read at, and the latency of an all-reduce. The rest stays as built in.
+They tell what the runs that come along tell, the residual over kernels and built-in paces, and are fitted alike
+(`pace_fit`), by GPU type, network and engine (`bands.place`) and by phase: ten points move a place, one moves it less.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.bands import FEWEST_OWN_RESIDUALS, own_band
-from planner.cost.benchmarks.fit import Evidence, fit_benchmarks
+from planner.cost.benchmarks.fit import Evidence
+from planner.cost.benchmarks.pace_fit import PacedRun, fit_paces, group_of_run, paced_runs
 from planner.cost.benchmarks.prediction import figures
-from planner.cost.calibration import FreeFactor
+from planner.cost.calibration import predict_ms, require_possible
+from planner.cost.device import require_figures
 from planner.cost.efficiency import merged
+from planner.cost.residuals.bands import FEWEST_OWN_RESIDUALS, FIGURES, known_as, own_band, place, with_own_bands
+from planner.cost.residuals.pace import BUILT_IN_PACES, Group, Paces
 from planner.domain import (
-    PHASES,
     Calibration,
+    CalibrationFit,
     Factor,
+    GpuSpec,
     JudgedFigure,
+    JudgedMeasurement,
     Load,
     MeasuredBand,
+    Measurement,
     Metric,
+    ModelSpec,
     NamedRun,
     Origin,
     Phase,
 )
+from planner.domain.efficiency import BOUNDS
 from planner.errors import InputError
 
-ENOUGH_FOR_MORE = 6
 MOST_LEFT_OUT = 12
 """Configurations, or runs, that are left out one by one; more are dealt to so many parts."""
 FEWEST_CONFIGURATIONS = 3  # of fewer, runs are left out one by one
 FEWEST_LEFT = 2
+STEP_TRUST = 0.03  # a step time is the mean of many
+LARGE_ERROR = 0.3
+_PROMPTS = {"saturated prefill": 0.30, "first token": 0.30, "prefill steps": 0.10}
+"""Kinds of figures that tell the pace of prompts alone, and how far each may be off it."""
+_LOOPS = {"aggregated rate": 0.15, "aggregated TPOT": 0.15}
+"""What a closed loop tells where it does not say how many sequences were in it: where it settles."""
 _PREFILL_METRICS = (Metric.INPUT_RATE, Metric.TTFT)
-_ROUNDS = 8
+
+Told = tuple[NamedRun | Measurement, PacedRun]
+"""A measurement, and what it says of the pace of its place and phase."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunsFit:
-    """Factors fitted to runs. Figures before, after, and predicted by fits without their configuration, in one order.
+    """Paces fitted to runs. Figures before, after, and predicted by fits without their configuration, in one order.
 
     `left_out` is empty where there is one run alone.
     """
@@ -50,75 +66,163 @@ class RunsFit:
     left_out: tuple[JudgedFigure, ...]
 
 
-def fit_own_runs(evidence: Evidence, *, name: str, base: Calibration | None = None) -> RunsFit:
-    """Fit the pace of the measured families. Raises InputError where no run can be predicted."""
-    entries = [item for item in evidence.runs if not item.reason and item.gpu is not None]
-    judged = [figure for figure in figures(evidence.runs, base) if figure.predicted is not None]
-    if not entries or not judged:
+def fit_own_runs(
+    evidence: Evidence, *, name: str, base: Calibration | None = None, paces: Paces = BUILT_IN_PACES
+) -> RunsFit:
+    """Fit the paces of the measured places, on top of `paces`. Raises InputError where no figure tells one."""
+    before = figures(evidence.runs, base, paces=paces)
+    steps = [m for m in evidence.measurements if m.fitted]
+    told: list[Told] = [*_told_by_steps(steps, evidence.gpus, evidence.models, base)]
+    told += _told_by_runs(evidence.runs, before, base, paces)
+    if not any(isinstance(of, NamedRun) for of, _ in told):
         raise InputError(
-            "runs: must have at least one figure that can be predicted, got none.",
+            "runs: must have at least one figure that can be predicted and tells a pace, got none.",
             hint="See planner cost accuracy FILE for the reasons.",
         )
-    base_factors, free = merged(base), _free(evidence, judged)
-    fit = fit_benchmarks(evidence, free, name=name, base=base_factors, rounds=_ROUNDS)
-    after = figures(evidence.runs, fit.calibration)
-    left_out = tuple(_left_out(evidence, free, base_factors, fit.values))
+    calibration = _calibration(told, evidence.models, name, base)
+    left_out = tuple(_left_out(evidence, told, base, paces))
     return RunsFit(
-        calibration=Calibration(
-            name=name,
-            factors=tuple(_as_users(factor, evidence) for factor in _moved(fit.calibration, free)),
-            bands=tuple(_bands(left_out)),
-        ),
-        before=figures(evidence.runs, base),
-        after=after,
+        calibration=with_own_bands(calibration, _bands(left_out)),
+        before=before,
+        after=figures(evidence.runs, calibration, paces=paces),
         left_out=left_out,
     )
 
 
-def _free(evidence: Evidence, judged: Sequence[JudgedFigure]) -> tuple[FreeFactor, ...]:
-    """The pace of the kernels in the phases that something was measured of, by family; with enough runs some more."""
-    informed = {(evidence.gpus[m.gpu].family, m.phase) for m in evidence.measurements if m.fitted}
-    counts: dict[str, int] = {}
-    for entry in evidence.runs:
-        if entry.gpu is not None and not entry.reason:
-            counts[entry.gpu.family] = counts.get(entry.gpu.family, 0) + 1
-    family_of = {entry.run.gpu: entry.gpu.family for entry in evidence.runs if entry.gpu is not None}
-    informed |= {(family_of[figure.run.gpu], phase) for figure in judged for phase in _phases(figure)}
-    free = [
-        FreeFactor(name=f"kernels_{phase}", family=family, sigma=0.4, low=0.02, high=1)
-        # By name: a fit must not depend on the order of the user's rows.
-        for family, phase in sorted(informed)
+def fit_calibration(
+    measurements: Sequence[Measurement],
+    gpus: Mapping[str, GpuSpec],
+    models: Mapping[str, ModelSpec],
+    *,
+    name: str,
+    base: Calibration | None = None,
+) -> CalibrationFit:
+    """Fit the paces of the measured places; judge every step before, after, and left out.
+
+    `base` is the calibration before the fit (default: the built-in one). Raises InputError where nothing is to fit.
+    """
+    if not any(m.fitted for m in measurements):
+        raise InputError(
+            "measurements: must have at least one that is to be fitted, got none.", hint="Add measured steps."
+        )
+    for gpu in gpus.values():
+        require_figures(gpu)
+    # Before the fit, which would bend paces to explain what cannot be.
+    for m in measurements:
+        require_possible(m, gpus[m.gpu], models[m.model])
+    told = _told_by_steps(measurements, gpus, models, base)
+    used = [pair for pair in told if pair[0].fitted]
+    paces = fit_paces([paced for _, paced in used]).paces
+
+    def judged(m: Measurement, paced: PacedRun) -> JudgedMeasurement:
+        before_ms, left_out_ms = m.ms * math.exp(paced.log), math.nan
+        if m.fitted:
+            # By identity: equal rows are measurements made twice.
+            without = fit_paces([other for of, other in used if of is not m and other.group == paced.group]).paces
+            left_out_ms = before_ms / math.exp(without[paced.group].ln if without else 0.0)
+        after = paces[paced.group].ln if paced.group in paces else 0.0
+        return JudgedMeasurement(
+            measurement=m, before_ms=before_ms, after_ms=before_ms / math.exp(after), left_out_ms=left_out_ms
+        )
+
+    return CalibrationFit(
+        calibration=_calibration(used, models, name, base), points=tuple(judged(m, paced) for m, paced in told)
+    )
+
+
+def doubts(fit: CalibrationFit) -> list[str]:
+    """What a reader of the fit should be told: measurements that it does not explain."""
+    return [
+        f"row {point.measurement.row} is {point.after_error:+.0%} off after the fit: is it right?"
+        for point in fit.fitted
+        if abs(point.after_error) > LARGE_ERROR
     ]
-    for family, count in sorted(counts.items()):
-        if count >= ENOUGH_FOR_MORE:
-            free.append(FreeFactor(name="cache", family=family, sigma=0.3, low=0.02, high=1))
-            free.append(FreeFactor(name="all_reduce_us", family=family, sigma=0.5, low=0.5, high=1000))
-    return tuple(free)
 
 
-def _phases(figure: JudgedFigure) -> tuple[Phase, ...]:
-    """The phases that a figure tells of."""
-    if figure.run.load is Load.PROMPT_BATCH or figure.metric is Metric.INPUT_RATE:
-        return (Phase.PREFILL,)
-    if figure.run.load is Load.DECODE_STEP or figure.run.disaggregated:
-        return (Phase.DECODE,)
-    return tuple(PHASES)
-
-
-def _moved(calibration: Calibration, free: Sequence[FreeFactor]) -> list[Factor]:
-    return [calibration.factor(f.name, f.family) for f in free]
-
-
-def _as_users(factor: Factor, evidence: Evidence) -> Factor:
-    """The factor as the user's, with what it was measured on."""
-    places = [
-        (entry.run.gpu, entry.run.model)
-        for entry in evidence.runs
-        if entry.gpu is not None and entry.gpu.family == factor.family
+def _told_by_steps(
+    measurements: Sequence[Measurement],
+    gpus: Mapping[str, GpuSpec],
+    models: Mapping[str, ModelSpec],
+    base: Calibration | None,
+) -> list[tuple[Measurement, PacedRun]]:
+    return [
+        (
+            m,
+            PacedRun(
+                group=(m.gpu, known_as(models[m.model]), m.engine, m.phase),
+                degrees=None,
+                version="",
+                log=math.log(predict_ms(m, gpus[m.gpu], models[m.model], base) / m.ms),
+                trust=STEP_TRUST,
+            ),
+        )
+        for m in measurements
     ]
-    places += [(m.gpu, m.model) for m in evidence.measurements if evidence.gpus[m.gpu].family == factor.family]
-    return replace(
-        factor,
+
+
+def _told_by_runs(
+    runs: Sequence[NamedRun], judged: Iterable[JudgedFigure], base: Calibration | None, paces: Paces
+) -> list[Told]:
+    """Where its own sequences are known of a loop, by these: how many there are follows from the pace, too."""
+    known = [entry for entry in runs if entry.run.load is not Load.CLOSED_LOOP or _counted(entry)]
+    told: list[Told] = [
+        (entry, _of_user(entry, Phase.DECODE, paced.log, paced.trust))
+        for entry, paced in paced_runs(known, paces, base)
+        if not paced.taken_in
+    ]
+    entries = {(entry.run.file, entry.run.row): entry for entry in runs}
+    for figure in judged:
+        entry = entries[figure.run.file, figure.run.row]
+        kinds = _PROMPTS if figure.kind in _PROMPTS or _counted(entry) else _LOOPS
+        if figure.predicted is not None and figure.kind in kinds:
+            phase = Phase.PREFILL if kinds is _PROMPTS else Phase.DECODE
+            told.append((entry, _of_user(entry, phase, -float(np.log1p(figure.rate_error)), kinds[figure.kind])))
+    return told
+
+
+def _counted(entry: NamedRun) -> bool:
+    """Whether a run tells how many sequences were in it."""
+    return {Metric.OUTPUT_RATE, Metric.TPOT} <= {metric for metric, _ in entry.run.measured}
+
+
+def _of_user(entry: NamedRun, phase: Phase, log: float, trust: float) -> PacedRun:
+    pool = entry.run.prefill or entry.run.decode if phase is Phase.PREFILL else entry.run.decode
+    gpu, known, engine, _ = group_of_run(entry)
+    return PacedRun(
+        group=(gpu, known, engine, phase), degrees=(pool.tp, pool.dp, pool.ep), version="", log=log, trust=trust
+    )
+
+
+def _calibration(
+    told: Sequence[Told], models: Mapping[str, ModelSpec], name: str, base: Calibration | None
+) -> Calibration:
+    """The paces with what they were measured on, and all else that the base says."""
+    fitted = fit_paces([paced for _, paced in told]).paces
+    factors = []
+    for group, pace in sorted(fitted.items()):
+        behind = {id(of): _where(of, models) for of, paced in told if paced.group == group}
+        factors.append(_factor(group, pace.ln, list(behind.values()), base))
+    fitted_here = {(factor.name, factor.family) for factor in factors}
+    kept = [factor for factor in (base.factors if base else ()) if (factor.name, factor.family) not in fitted_here]
+    return Calibration(name=name, factors=(*factors, *kept), bands=base.bands if base else ())
+
+
+def _where(of: NamedRun | Measurement, models: Mapping[str, ModelSpec]) -> tuple[str, str]:
+    """GPU type and model."""
+    if isinstance(of, Measurement):
+        return of.gpu, models[of.model].name
+    return of.run.gpu, of.run.model
+
+
+def _factor(group: Group, ln: float, places: Sequence[tuple[str, str]], base: Calibration | None) -> Factor:
+    gpu, known, engine, phase = group
+    name, here = f"pace_{phase}", place(gpu, known, engine)
+    low, high = BOUNDS[name]
+    return Factor(
+        name=name,
+        family=here,
+        value=min(max(merged(base).factor(name, here).value * math.exp(ln), low), high),
+        unit="1",
         origin=Origin.USER,
         source=f"fitted to {len(places)} measurement{'s' * (len(places) > 1)}",
         gpus=tuple(sorted({gpu for gpu, _ in places})),
@@ -126,9 +230,7 @@ def _as_users(factor: Factor, evidence: Evidence) -> Factor:
     )
 
 
-def _left_out(
-    evidence: Evidence, free: Sequence[FreeFactor], base: Calibration, begin: Sequence[float]
-) -> list[JudgedFigure]:
+def _left_out(evidence: Evidence, told: Sequence[Told], base: Calibration | None, paces: Paces) -> list[JudgedFigure]:
     """Figures predicted without their configuration."""
     by = _configuration if len({*map(_configuration, evidence.runs)}) >= FEWEST_CONFIGURATIONS else _alone
     distinct = sorted({by(entry) for entry in evidence.runs}, key=repr)
@@ -138,12 +240,9 @@ def _left_out(
     judged: list[JudgedFigure] = []
     for part in range(min(len(distinct), MOST_LEFT_OUT)):
         out = tuple(entry for entry in evidence.runs if part_of[by(entry)] == part)
-        others = tuple(entry for entry in evidence.runs if part_of[by(entry)] != part)
-        # From the fit to all of them, which one part less moves little.
-        fit = fit_benchmarks(
-            replace(evidence, runs=others), free, name="without", base=base, begin=begin, rounds=_ROUNDS
-        )
-        judged += figures(out, fit.calibration, among=evidence.runs)
+        others = [pair for pair in told if isinstance(pair[0], Measurement) or part_of[by(pair[0])] != part]
+        without = _calibration(others, evidence.models, "without", base)
+        judged += figures(out, without, among=evidence.runs, paces=paces)
     return judged
 
 
@@ -165,7 +264,7 @@ def _bands(left_out: Sequence[JudgedFigure]) -> list[MeasuredBand]:
     """Of every GPU type, model and phase with enough left-out figures."""
     residuals: dict[tuple[str, str, Phase], list[float]] = {}
     for figure in left_out:
-        if figure.predicted is not None:
+        if figure.predicted is not None and figure.kind in FIGURES:
             phase = Phase.PREFILL if figure.metric in _PREFILL_METRICS else Phase.DECODE
             log = float(-np.log1p(figure.rate_error))
             residuals.setdefault((figure.run.gpu, figure.run.model, phase), []).append(log)

@@ -6,14 +6,12 @@ its ranks, TTFT above QUEUED_MS), and no run of the same machine, engine and pre
 as much of prompts as long or longer.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from planner.cost.arrays import Array
-from planner.cost.bands import FIGURES, figure_band
 from planner.cost.benchmarks.batches import (
     PREDICTORS,
     Batch,
@@ -24,11 +22,13 @@ from planner.cost.benchmarks.batches import (
     in_decode,
     most_sequences,
     prefill_pools,
+    split_loops,
 )
 from planner.cost.benchmarks.closed_loop import PassTimes
 from planner.cost.benchmarks.engines import EngineHabits, EngineShares, engine_shares, habits
 from planner.cost.device import CostContext, Device, device
-from planner.cost.pace import BUILT_IN_PACES, Paces, group_of, own_pace
+from planner.cost.residuals.bands import FIGURES, figure_band
+from planner.cost.residuals.pace import BUILT_IN_PACES, Paces, group_of, own_pace
 from planner.domain import (
     PHASES,
     BenchmarkRun,
@@ -62,6 +62,7 @@ KINDS: Mapping[tuple[Load, Metric], str] = {
 DISAGGREGATED: Mapping[Metric, str] = {
     Metric.TPOT: "disaggregated decode TPOT",
     Metric.INPUT_RATE: "saturated prefill",
+    Metric.OUTPUT_RATE: "disaggregated rate",
 }
 
 
@@ -112,9 +113,11 @@ def _judged(
     low = high = None
     if predicted is not None and entry.gpu is not None and entry.model is not None:
         engine = habits(run.engine).name if run.engine else ""
-        band = figure_band(FIGURES[kind], entry.gpu, entry.model, engine=engine, calibration=calibration)
-        band = band.inverse if metric.is_time else band
-        low, high = predicted * band.low, predicted * band.high
+        # Plans tell the rates of two pools apart: what both come to has no band of its own.
+        if figure := FIGURES.get(kind):
+            band = figure_band(figure, entry.gpu, entry.model, engine=engine, calibration=calibration)
+            band = band.inverse if metric.is_time else band
+            low, high = predicted * band.low, predicted * band.high
     reason = entry.reason or ("" if predicted is not None else _unanswered(entry))
     return JudgedFigure(
         run=run,
@@ -200,7 +203,8 @@ Answers = dict[tuple[str, int, Metric], float]
 class Predictions:
     """Runs parted into batches once, to be predicted with one calibration after another.
 
-    `held`: aggregated pools at the sequences that were in them, TPOT alone. A batch whose factors are the same as the last time keeps its answers; closed loops begin where they last settled.
+    `held`: aggregated pools at the sequences that were in them, TPOT alone. A batch whose factors are the same as the
+    last time keeps its answers; closed loops begin where they last settled.
     """
 
     def __init__(
@@ -222,14 +226,17 @@ class Predictions:
     def _part(self, number: int, batch: Batch, way: str, calibration: Calibration | None) -> Answers:
         context = batch.context
         settings = replace(context.settings, calibration=calibration)
-        by_phase = {}
-        for phase in PHASES:
-            dev = device(context.gpu, context.model, phase, settings, overlapped=np.zeros(1, dtype=bool))
-            group = group_of(context.gpu, context.model, batch.habits.name)
-            pace = own_pace(self._paces, group, phase, calibration)
-            by_phase[phase] = replace(dev, pace=pace.of_version(batch.runs[0].engine_version))
+        group = group_of(context.gpu, context.model, batch.habits.name)
+        paces = tuple(own_pace(self._paces, group, phase, calibration) for phase in PHASES)
+        versions = [run.engine_version for run in batch.runs]
+        by_phase = {
+            phase: replace(
+                device(context.gpu, context.model, phase, settings, overlapped=np.zeros(1, dtype=bool)),
+                pace=pace.of_versions(versions),
+            )
+            for phase, pace in zip(PHASES, paces, strict=True)
+        }
         shares = engine_shares(batch.habits.name, calibration)
-        paces = tuple(dev.pace for dev in by_phase.values())
         factors = (by_phase[Phase.PREFILL].efficiency, paces, shares)
         if number in self._answered and self._answered[number][0] == factors:
             return self._answered[number][1]
@@ -255,10 +262,11 @@ _WAYS: Mapping[str, Callable[[Batch, PassTimes, EngineShares], Predicted]] = {
     **{str(load): predictor for load, predictor in PREDICTORS.items()},
     "decode pools": decode_pools,
     "prefill pools": prefill_pools,
+    "split loops": split_loops,
 }
 
 
-_Key = tuple[str, str, Precision, EngineHabits, str, str]
+_Key = tuple[str, str, Precision, EngineHabits, str]
 
 
 def _times(context: CostContext, by_phase: Mapping[Phase, Device], shares: EngineShares) -> PassTimes:
@@ -275,7 +283,7 @@ def _times(context: CostContext, by_phase: Mapping[Phase, Device], shares: Engin
 
 
 def _parts(runs: Iterable[NamedRun]) -> Iterable[tuple[Batch, str]]:
-    """The runs that can be predicted, by machine, model, precision, drafts, engine, version and the way in which they are."""
+    """The runs that can be predicted, by machine, model, precision, drafts, engine and the way in which they are."""
     batches: dict[_Key, list[BenchmarkRun]] = {}
     contexts: dict[_Key, tuple[CostContext, EngineHabits]] = {}
     for entry in runs:
@@ -288,12 +296,13 @@ def _parts(runs: Iterable[NamedRun]) -> Iterable[tuple[Batch, str]]:
             expert_bytes=precision.expert_bytes,
             kv_bytes=precision.kv_bytes,
         )
-        context = CostContext(gpu=entry.gpu, model=model, settings=CostSettings(mtp_tokens=precision.mtp_tokens, engine=habit.name))
+        settings = CostSettings(mtp_tokens=precision.mtp_tokens, engine=habit.name)
+        context = CostContext(gpu=entry.gpu, model=model, settings=settings)
         for way in _ways(run):
             # Weights that do not fit leave no loop to settle.
-            if way in _LOOPS and most_sequences(entry.gpu, model, run, habit) <= 0:
+            if way in (*_LOOPS, "split loops") and most_sequences(entry.gpu, model, run, habit) <= 0:
                 continue
-            key = (run.gpu, run.model, precision, habit, run.engine_version, way)
+            key = (run.gpu, run.model, precision, habit, way)
             batches.setdefault(key, []).append(run)
             contexts[key] = (context, habit)
     for key, members in batches.items():
@@ -305,5 +314,5 @@ def _ways(run: BenchmarkRun) -> tuple[str, ...]:
     if run.disaggregated:
         measured = {metric for metric, _ in run.measured}
         in_pool = ("decode pools",) if {Metric.OUTPUT_RATE, Metric.TPOT} <= measured else ()
-        return (*in_pool, "prefill pools")
+        return (*in_pool, "prefill pools", "split loops")
     return (str(run.load),)

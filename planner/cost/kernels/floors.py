@@ -25,7 +25,7 @@ _BYTES: Mapping[str, float] = {
 }
 _MATRICES = 2  # of an expert: up and down; tables do not say which have a gate
 _BYTE_PER_MS = 1e6  # of a GB/s
-_TOLD = 0.1
+_RAISED = 0.1
 """Share by which a time must grow for it to count as no longer measured."""
 
 
@@ -34,10 +34,10 @@ def no_faster_than_memory(name: str, grid: Grid, gpu: str) -> Grid:
     read = _READ.get(name)
     if read is None:
         return grid
-    least = np.log(read(grid) / (catalog.gpu(gpu).memory_gb_s * _BYTE_PER_MS)).astype(np.float32)
-    raised = least > grid.ln_ms + np.log1p(_TOLD)
+    floor = np.log(read(grid) / (catalog.gpu(gpu).memory_gb_s * _BYTE_PER_MS)).astype(np.float32)
+    raised = floor > grid.ln_ms + np.log1p(_RAISED)
     basis = np.where(raised, np.maximum(grid.basis, np.int8(Basis.SCALED)), grid.basis)
-    return replace(grid, ln_ms=np.fmax(grid.ln_ms, np.where(np.isnan(grid.ln_ms), np.nan, least)), basis=basis)
+    return replace(grid, ln_ms=np.fmax(grid.ln_ms, np.where(np.isnan(grid.ln_ms), np.nan, floor)), basis=basis)
 
 
 def _element(grid: Grid, column: str) -> Floats:
@@ -54,17 +54,17 @@ def _products(grid: Grid) -> Floats:
 def _caches(grid: Grid) -> Floats:
     batch, cached = (np.exp(axis) for axis in grid.axes)
     window = grid.columns["window"][:, None, None]
-    seen = np.where(window > 0, np.minimum(cached, window), cached)
+    attended = np.where(window > 0, np.minimum(cached, window), cached)
     token = 2 * grid.columns["kv_heads"] * grid.columns["head_dim"] * _element(grid, "kv_dtype")
-    return np.asarray(batch[:, None] * seen * token[:, None, None])
+    return np.asarray(batch[:, None] * attended * token[:, None, None])
 
 
 def _experts(grid: Grid) -> Floats:
     (tokens,) = (np.exp(axis) for axis in grid.axes)
     share = (grid.columns["topk"] / grid.columns["experts"])[:, None]
     visited = np.maximum(1 - (1 - share) ** (tokens / 2), share)
-    mine = grid.columns["experts"] / grid.columns["moe_ep"] * grid.columns["hidden"] * grid.columns["inter"]
-    return np.asarray(visited * (_MATRICES * mine / grid.columns["moe_tp"] * _element(grid, "dtype"))[:, None])
+    held_weights = grid.columns["experts"] / grid.columns["moe_ep"] * grid.columns["hidden"] * grid.columns["inter"]
+    return np.asarray(visited * (_MATRICES * held_weights / grid.columns["moe_tp"] * _element(grid, "dtype"))[:, None])
 
 
 _READ = {"gemm": _products, "generation_attention": _caches, "moe": _experts}

@@ -1,7 +1,7 @@
 """One operation's measured times as a function: holes filled by size, looked up in logarithms, with where from."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -28,23 +28,40 @@ class Basis(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTime:
-    """`ms` a call, NaN where there is no answer; `basis`: a `Basis` each, of the same shape."""
+    """`ms` a call, NaN where there is no answer. `basis_of` finds `basis`, which takes as long as the times
+    themselves: only an explanation of a step asks."""
 
     ms: Floats
-    basis: npt.NDArray[np.int8]
+    basis_of: Callable[[], npt.NDArray[np.int8]]
+
+    @classmethod
+    def all_of(cls, basis: Basis, ms: npt.ArrayLike) -> "KernelTime":
+        """Times that are all from one source."""
+        return cls(ms=np.asarray(ms, dtype=np.float64), basis_of=lambda: np.asarray(basis, dtype=np.int8))
+
+    @property
+    def basis(self) -> npt.NDArray[np.int8]:
+        """A `Basis` each, of the shape of `ms`."""
+        return np.broadcast_to(self.basis_of(), np.shape(self.ms))
+
+    def becoming(self, ms: npt.ArrayLike, *, at_best: Basis = Basis.MEASURED) -> "KernelTime":
+        """Times made of these: each as sure as it was, and no better than `at_best`."""
+        return KernelTime(
+            ms=np.asarray(ms, dtype=np.float64), basis_of=lambda: np.maximum(self.basis_of(), np.int8(at_best))
+        )
 
 
 def no_answer(*sizes: Sizes) -> KernelTime:
     """For calls of these sizes."""
-    shape = np.broadcast_shapes(*(np.shape(size) for size in sizes))
-    return KernelTime(ms=np.full(shape, np.nan), basis=np.full(shape, Basis.FORMULA, np.int8))
+    return KernelTime.all_of(Basis.FORMULA, np.full(np.broadcast_shapes(*(np.shape(size) for size in sizes)), np.nan))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # one operation's, told from others by identity
 class Grid:
     """`columns`: name -> what each shape has, words as places in `words`. `ln_ms`: (shapes, *axes), without holes;
-    `basis`: likewise, of each point: measured, scaled (a hole that was filled), or formula (too far from any).
-    `growth`: of ln(ms) by ln(size) beyond each axis, a number a shape. `launch_ms`: what the least call takes."""
+    `basis`: likewise, of each point: measured, scaled (a hole that was filled), or formula (too far from any, as
+    `far_holes` says some are). `growth`: of ln(ms) by ln(size) beyond each axis, a number a shape. `launch_ms`: what
+    the least call takes."""
 
     columns: Mapping[str, npt.NDArray[np.int64]]
     words: Mapping[str, tuple[str, ...]]
@@ -52,7 +69,7 @@ class Grid:
     axes: tuple[Floats, ...]
     ln_ms: npt.NDArray[np.float32]
     basis: npt.NDArray[np.int8]
-    has_holes: bool
+    far_holes: bool
     launch_ms: float
     growth: tuple[npt.NDArray[np.float32], ...]
 
@@ -78,38 +95,46 @@ class Grid:
         self, row: int | Places, sizes: Sequence[Sizes], *, work: Floats | float = 1.0, scaled: npt.ArrayLike = False
     ) -> KernelTime:
         """The times of shapes at sizes, all broadcast. `scaled`: where a shape stands in for another that has `work`
-        times its own; all but the launch goes with it."""
+        times its own (NaN: no shape can); all but the launch goes with it."""
         places = [_place(axis, np.asarray(size, dtype=np.float64)) for axis, size in zip(self.axes, sizes, strict=True)]
         rows = np.asarray(row)
         ln_ms = _mixed(self.ln_ms, rows, places)
-        basis: npt.NDArray[np.int8] = _worst(self.basis, rows, places) if self.has_holes else np.zeros((), np.int8)
         for place, growth in zip(places, self.growth, strict=True):
             if place.beyond is not None:
                 ln_ms = ln_ms + place.beyond * growth[rows]
-                basis = np.maximum(basis, np.where(place.beyond > 0, np.int8(Basis.SCALED), np.int8(0)))
-            if place.between is not None:
-                basis = np.maximum(basis, np.where(place.between, np.int8(Basis.INTERPOLATED), np.int8(0)))
-        if np.any(scaled):
-            basis = np.maximum(basis, np.where(scaled, np.int8(Basis.SCALED), np.int8(0)))
         ms = np.asarray(np.exp(ln_ms), dtype=np.float64)
         if np.any(work != 1.0):
             ms = self.launch_ms + (ms - self.launch_ms) * work
-        if self.has_holes and (basis == Basis.FORMULA).any():
-            ms = np.where(basis == Basis.FORMULA, np.nan, ms)
-        if ms.shape != basis.shape:
-            ms, basis = np.broadcast_arrays(ms, basis)
-        return KernelTime(ms=ms, basis=basis)
+        if self.far_holes and (far := _worst(self.basis, rows, places) == Basis.FORMULA).any():
+            ms = np.where(far, np.nan, ms)
+        return KernelTime(ms=ms, basis_of=lambda: self._basis(rows, places, scaled, work))
+
+    def _basis(
+        self, rows: Places, places: Sequence["_Place"], scaled: npt.ArrayLike, work: Floats | float
+    ) -> npt.NDArray[np.int8]:
+        """Of `at`, to be broadcast."""
+        basis = np.asarray(_worst(self.basis, rows, places))
+        for place in places:
+            basis = np.maximum(basis, np.where(place.between, np.int8(Basis.INTERPOLATED), np.int8(0)))
+            if place.beyond is not None:
+                basis = np.maximum(basis, np.where(place.beyond > 0, np.int8(Basis.SCALED), np.int8(0)))
+        basis = np.maximum(basis, np.where(scaled, np.int8(Basis.SCALED), np.int8(0)))
+        return np.where(np.isnan(work), np.int8(Basis.FORMULA), basis)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """Where sizes lie on an axis: the cell's lower end, the share of the upper end; whether between two, if any is; ln
-    of the ratio to the largest size, if any lies beyond."""
+    """Where sizes lie on an axis: the cell's lower end, the share of the upper end; ln of the ratio to the largest
+    size, if any lies beyond."""
 
     low: Places
     share: npt.NDArray[np.float32]
-    between: npt.NDArray[np.bool_] | None
     beyond: npt.NDArray[np.float32] | None
+
+    @property
+    def between(self) -> npt.NDArray[np.bool_]:
+        """Whether between two."""
+        return np.asarray((self.share > 0) & (self.share < 1))
 
 
 _ALIKE = 1e-6  # of a cell: logarithms of whole sizes differ from those of the axis by rounding alone
@@ -121,13 +146,12 @@ def _place(axis: Floats, sizes: Floats) -> _Place:
     ln_sizes = np.log(np.maximum(sizes, 1e-9))
     at = np.interp(ln_sizes, axis, np.arange(len(axis), dtype=np.float64))
     nearest = np.rint(at)
-    between = np.abs(at - nearest) > _ALIKE
-    at = np.where(between, at, nearest)
+    at = np.where(np.abs(at - nearest) > _ALIKE, at, nearest)
     low = np.minimum(at.astype(np.intp), len(axis) - 2)
     past = ln_sizes - axis[-1]
     beyond = np.maximum(past, 0).astype(np.float32) if past.size and past.max() > _ALIKE else None
     share = (at - low).astype(np.float32)
-    return _Place(low=low, share=share, between=between if between.any() else None, beyond=beyond)
+    return _Place(low=low, share=share, beyond=beyond)
 
 
 def _one_place(axis: Floats, size: float) -> _Place:
@@ -136,12 +160,10 @@ def _one_place(axis: Floats, size: float) -> _Place:
     low = min(max(int(axis.searchsorted(ln_size + _ALIKE)) - 1, 0), count - 2)
     share = min(max((ln_size - axis[low]) / (axis[low + 1] - axis[low]), 0.0), 1.0)
     near = round(share)
-    between = abs(share - near) > _ALIKE
     past = ln_size - axis[-1]
     return _Place(
         low=np.asarray(low),
-        share=np.asarray(share if between else near, dtype=np.float32),
-        between=np.asarray(True) if between else None,
+        share=np.asarray(share if abs(share - near) > _ALIKE else near, dtype=np.float32),
         beyond=np.asarray(past, dtype=np.float32) if past > _ALIKE else None,
     )
 
@@ -208,11 +230,13 @@ def grid_of(stored: KernelGrid, growth: Mapping[str, float], flat_if: str = "", 
             ln_ms = np.concatenate([ln_ms, more], axis=number + 1)
             measured = np.concatenate([measured, np.zeros_like(measured)], axis=number + 1)
     basis = np.where(measured, np.int8(Basis.MEASURED), np.int8(Basis.SCALED))
-    for number, power in enumerate(powers, start=1):
+    has_holes = not measured.all()
+    for number, power in enumerate(powers if has_holes else (), start=1):
         ln_ms, far = _filled(ln_ms, axes[number - 1], power, number, as_last=sparse)
         basis = np.where(far, np.int8(Basis.FORMULA), basis)
     monotone = [number for number, axis in enumerate(stored.axes, start=1) if axis in stored.monotone]
-    for number in monotone:  # what fills a hole takes no longer than what was measured of a larger size
+    # What fills a hole takes no longer than what was measured of a larger size.
+    for number in monotone if has_holes else ():
         bound = np.flip(np.minimum.accumulate(np.flip(ln_ms, number), axis=number), number)
         ln_ms = np.where(measured, ln_ms, bound)
     for number in monotone:
@@ -224,7 +248,7 @@ def grid_of(stored: KernelGrid, growth: Mapping[str, float], flat_if: str = "", 
         axes=axes,
         ln_ms=np.ascontiguousarray(ln_ms),
         basis=basis,
-        has_holes=bool(basis.any()),
+        far_holes=bool((basis == Basis.FORMULA).any()),
         launch_ms=_LAUNCH * math.exp(np.nanmin(stored.ln_ms)),
         growth=powers,
     )

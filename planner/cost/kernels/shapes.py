@@ -31,10 +31,11 @@ EXPERT_COLUMNS = ("hidden", "inter", "topk", "experts", "moe_tp", "moe_ep")
 EXPERT_NEARNESS = {"hidden": 1.0, "inter": 1.0, "experts": 0.5, "load": 0.5, "moe_ep": 1.0}
 
 
-_CHOOSE = "Choose one of them."
+Words = tuple[tuple[str, str], ...]
+"""Column and word, of each column that has words."""
 
 
-def checked_words(**words: str) -> dict[str, str]:
+def checked_words(**words: str) -> Words:
     """The words, by column. Raises InputError for one that no table has."""
     for column, word in words.items():
         if word not in WORDS[column]:
@@ -42,7 +43,7 @@ def checked_words(**words: str) -> dict[str, str]:
             raise InputError(
                 f"Measured kernels: {column} must be one of {all_words}, got {word!r}.", hint="Choose one of them."
             )
-    return words
+    return tuple(words.items())
 
 
 def expert_shape(columns: Mapping[str, npt.ArrayLike]) -> dict[str, Floats]:

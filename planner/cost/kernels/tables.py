@@ -5,9 +5,9 @@ are one a call. Heads are those of one GPU. What was never measured (a dtype, a 
 `Basis.FORMULA`; a word that no table of any GPU has is refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +16,15 @@ import numpy.typing as npt
 from planner.cost.kernels.distinct import found_once
 from planner.cost.kernels.floors import no_faster_than_memory
 from planner.cost.kernels.grid import Floats, Grid, KernelTime, Sizes, grid_of, no_answer
-from planner.cost.kernels.shapes import (
-    ELSEWHERE,
-    EXPERT_COLUMNS,
-    EXPERT_NEARNESS,
-    checked_words,
-    distance_of,
-    expert_shape,
-    far,
-    pairs,
+from planner.cost.kernels.nearest import (
+    attention_shape,
+    exchange_shape,
+    experts_shape,
+    group_shape,
+    recurrent_shape,
+    shape_by,
 )
+from planner.cost.kernels.shapes import Words, checked_words, pairs
 from planner.files.kernels import KernelFile, kernels_there, read_kernels
 
 _GROWTH: Mapping[str, Mapping[str, float]] = {
@@ -33,7 +32,6 @@ _GROWTH: Mapping[str, Mapping[str, float]] = {
     "context_mla": {"isl": 2.0},
     "context_module": {"isl": 1.5},  # projections grow with the tokens, attention with their square
 }
-_Shape = tuple[float, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +50,9 @@ class KernelTables:
         """Quantising an (m, k) input to FP8: `work` scale (finding the scales, beyond a static one) or apply."""
         return self._exact("quantize", checked_words(work=work), (m, k))
 
-    def _exact(self, name: str, words: Mapping[str, str], sizes: tuple[Sizes, ...]) -> KernelTime:
+    def _exact(self, name: str, words: Words, sizes: tuple[Sizes, ...]) -> KernelTime:
         grid = self.grids.get(name)
-        row = None if grid is None else grid.exact(words)
+        row = None if grid is None else grid.exact(dict(words))
         return no_answer(*sizes) if grid is None or row is None else grid.at(row, sizes)
 
     def context_attention(
@@ -78,13 +76,13 @@ class KernelTables:
         start, tokens = np.asarray(past, dtype=np.float64), np.asarray(isl, dtype=np.float64)
         if its_window != window:
             isl = np.sqrt(2 * pairs(tokens, window))
-        alone = grid.at(row, (batch, isl), work=ratio, scaled=stands_in | (start > 0))
+        alone = grid.at(row, (batch, isl), work=ratio, scaled=stands_in | (start > 0) | (its_window != window))
         if not np.any(start):
             return alone
         longest = float(np.exp(grid.axes[1][-1]))
         more = pairs(start + tokens, window) - pairs(start, window) - pairs(tokens, window)
         cost = grid.at(row, (batch, longest), work=ratio).ms / pairs(np.float64(longest), its_window)
-        return KernelTime(ms=alone.ms + more * cost, basis=alone.basis)
+        return alone.becoming(alone.ms + more * cost)
 
     def generation_attention(
         self,
@@ -103,35 +101,22 @@ class KernelTables:
         grid, row, ratio, stands_in, its_window = shape
         if window != its_window:  # as many tokens without a window
             context = np.minimum(context, window)
-        return grid.at(row, (batch, context), work=ratio, scaled=stands_in)
+        return grid.at(row, (batch, context), work=ratio, scaled=stands_in | (its_window != window))
 
     def _attention(
         self, name: str, work: str, kv_dtype: str, window: int, heads: Sizes, kv_heads: Sizes, head_dim: Sizes
     ) -> tuple[Grid, npt.NDArray[np.intp], Floats, npt.NDArray[np.bool_], int] | None:
         """The grid, and of each shape: its row, the work against the row's, whether it stands in for another; the
         window of them all. `work`: of the query heads, or of the bytes of the KV cache."""
-        words = checked_words(kv_dtype=kv_dtype)
+        checked_words(kv_dtype=kv_dtype)
         grid = self.grids.get(name)
         if grid is None:
             return None
-        columns = grid.columns
-        windows = [w for w in (window, 0) if (columns["window"] == w).any()]
-
-        def find(heads: int, kv_heads: int, head_dim: int) -> _Shape:
-            wished = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
-            row = grid.exact({**wished, **words, "window": window})
-            if row is not None:
-                return row, 1.0, False
-            differ = ELSEWHERE * (columns["kv_dtype"] != grid.code("kv_dtype", kv_dtype))
-            distance = differ + far(columns["heads"], heads) + 2 * far(columns["kv_heads"], kv_heads)
-            row = grid.nearest({"window": windows[0]}, distance + 2 * far(columns["head_dim"], head_dim))
-            if row is None:
-                return None
-            nearest = columns[work][row] * columns["head_dim"][row]
-            return row, wished[work] * head_dim / nearest, True
-
-        shapes = found_once(find, heads, kv_heads, head_dim) if windows else None
-        return None if shapes is None else (grid, shapes[0].astype(np.intp), shapes[1], shapes[2] > 0, windows[0])
+        its_window = next((w for w in (window, 0) if (grid.columns["window"] == w).any()), None)
+        if its_window is None:
+            return None
+        shapes = found_once(partial(attention_shape, grid, work, kv_dtype, its_window), heads, kv_heads, head_dim)
+        return None if shapes is None else (grid, shapes[0].astype(np.intp), shapes[1], shapes[2] > 0, its_window)
 
     def context_mla(self, batch: Sizes, isl: Sizes, heads: Sizes, kv_dtype: str = "bfloat16") -> KernelTime:
         """The attention kernel alone of a layer with a latent KV cache, over prompts of `isl` tokens."""
@@ -162,7 +147,7 @@ class KernelTables:
     ) -> KernelTime:
         """Attention with all its projections, over prompts of `isl` tokens. `kind`: mla, dsa, csa, hca or msa; `model`:
         whose layer, as tables name it, else the first that has the kind."""
-        like = {**checked_words(dtype=dtype, kv_dtype=kv_dtype), **({"model": model} if model else {})}
+        like = (*checked_words(dtype=dtype, kv_dtype=kv_dtype), *((("model", model),) if model else ()))
         return self._by("heads", heads, "context_module", (batch, isl), like, checked_words(kind=kind))
 
     def generation_module(
@@ -176,12 +161,12 @@ class KernelTables:
         model: str = "",
     ) -> KernelTime:
         """Likewise of one new token a sequence."""
-        like = {**checked_words(dtype=dtype, kv_dtype=kv_dtype), **({"model": model} if model else {})}
+        like = (*checked_words(dtype=dtype, kv_dtype=kv_dtype), *((("model", model),) if model else ()))
         return self._by("heads", heads, "generation_module", (batch, context), like, checked_words(kind=kind))
 
     def hyper_connection(self, tokens: Sizes, hidden: Sizes) -> KernelTime:
         """Mixing the residual streams before and after a layer's two halves (DeepSeek-V4)."""
-        return self._by("hidden", hidden, "hyper_connection", (tokens,), {})
+        return self._by("hidden", hidden, "hyper_connection", (tokens,), ())
 
     def _by(
         self,
@@ -189,25 +174,14 @@ class KernelTables:
         value: Sizes,
         name: str,
         sizes: tuple[Sizes, ...],
-        like: Mapping[str, str],
-        must: Mapping[str, str] | None = None,
+        like: Words,
+        must: Words = (),
     ) -> KernelTime:
-        """Of the nearest shape by a column, which time goes with; each word of `like` that differs counts much."""
+        """Of the nearest shape by a column."""
         grid = self.grids.get(name)
         if grid is None:
             return no_answer(*sizes, value)
-        codes = grid.columns[column]
-        differ = sum(
-            (ELSEWHERE * (grid.columns[c] != grid.code(c, word)) for c, word in like.items()), np.zeros(len(codes))
-        )
-
-        def find(value: int) -> _Shape:
-            row = grid.nearest(must or {}, differ + far(codes, value))
-            if row is None:
-                return None
-            return row, value / codes[row], bool(codes[row] != value or differ[row])
-
-        return _at(grid, sizes, found_once(find, value), value)
+        return _at(grid, sizes, found_once(partial(shape_by, grid, column, like, must), value), value)
 
     def moe(
         self,
@@ -224,26 +198,12 @@ class KernelTables:
         """The routed experts of the GPU that has most to do. `tokens`: of the whole layer, from all ranks together;
         `inter`: of an expert, before it is cut by `moe_tp`. A shape that was not measured takes the nearest one at as
         many rows an expert, by the weights that the GPU holds: both reads and FLOPs go with them then."""
-        words = checked_words(dtype=dtype, distribution=distribution)
+        checked_words(dtype=dtype, distribution=distribution)
         wished = (hidden, inter, topk, experts, moe_tp, moe_ep)
         grid = self.grids.get("moe")
-        rows = np.zeros(0) if grid is None else np.flatnonzero(grid.columns["dtype"] == grid.code("dtype", dtype))
-        if grid is None or not len(rows):
+        if grid is None or grid.code("dtype", dtype) not in grid.columns["dtype"]:
             return no_answer(tokens, *wished)
-
-        def find(*values: int) -> _Shape:
-            shape = dict(zip(EXPERT_COLUMNS, values, strict=True))
-            row = grid.exact({**shape, **words})
-            if row is not None:
-                return row, 1.0, False, 1.0
-            nearest = expert_shape({name: grid.columns[name][rows] for name in EXPERT_COLUMNS})
-            ours = expert_shape(shape)
-            differ = ELSEWHERE * (grid.columns["distribution"][rows] != grid.code("distribution", distribution))
-            place = int(np.argmin(differ + distance_of(nearest, ours, EXPERT_NEARNESS)))
-            load, weights = (float(ours[name] / nearest[name][place]) for name in ("load", "weights"))
-            return int(rows[place]), weights, True, load
-
-        shapes = found_once(find, *wished)
+        shapes = found_once(partial(experts_shape, grid, dtype, distribution), *wished)
         return _at(grid, (tokens,), shapes, *wished)
 
     def linear_attention(
@@ -251,21 +211,12 @@ class KernelTables:
     ) -> KernelTime:
         """The convolution and recurrence of a gated delta layer: `kind` gdn or kda, `phase` context (`length` tokens a
         sequence) or generation (1). `heads`: of values."""
-        must = checked_words(kind=kind, phase=phase)
+        checked_words(kind=kind, phase=phase)
         grid = self.grids.get("linear_attention")
         if grid is None:
             return no_answer(batch, length, heads, key_heads, head_dim)
-
-        def find(heads: int, key_heads: int, head_dim: int) -> _Shape:
-            wished = {"heads": heads, "key_heads": key_heads, "head_dim": head_dim}
-            weights = {"heads": 1.0, "key_heads": 0.25, "head_dim": 1.0}
-            row = grid.nearest(must, distance_of(grid.columns, wished, weights))
-            if row is None:
-                return None
-            nearest = {name: int(grid.columns[name][row]) for name in wished}
-            return row, heads * head_dim / (nearest["heads"] * nearest["head_dim"]), nearest != wished
-
-        return _at(grid, (batch, length), found_once(find, heads, key_heads, head_dim), heads, key_heads, head_dim)
+        shapes = found_once(partial(recurrent_shape, grid, kind, phase), heads, key_heads, head_dim)
+        return _at(grid, (batch, length), shapes, heads, key_heads, head_dim)
 
     def all_reduce(self, message: Sizes, gpus: Sizes, mode: str = "graph") -> KernelTime:
         """The engine's own all-reduce of `message` bytes among GPUs of one node; `mode` graph or eager. Among more GPUs
@@ -276,18 +227,12 @@ class KernelTables:
         """NCCL's all_reduce, all_gather, reduce_scatter or alltoall of `message` bytes (the whole result), likewise."""
         return self._among("collective", message, gpus, checked_words(collective=collective))
 
-    def _among(self, name: str, message: Sizes, gpus: Sizes, words: Mapping[str, str]) -> KernelTime:
+    def _among(self, name: str, message: Sizes, gpus: Sizes, words: Words) -> KernelTime:
         grid = self.grids.get(name)
         if grid is None:
             return no_answer(message, gpus)
-        counts = grid.columns["gpus"]
-
-        def find(gpus: int) -> _Shape:
-            row = grid.nearest(words, np.where(counts >= gpus, counts, np.inf))
-            return None if row is None or counts[row] < gpus else (row, 1.0, bool(counts[row] != gpus))
-
-        time = _at(grid, (message,), found_once(find, gpus), gpus)
-        return KernelTime(ms=np.where(np.asarray(gpus) > 1, time.ms, 0.0), basis=time.basis)
+        time = _at(grid, (message,), found_once(partial(group_shape, grid, words), gpus), gpus)
+        return time.becoming(np.where(np.asarray(gpus) > 1, time.ms, 0.0))
 
     def expert_exchange(
         self,
@@ -305,19 +250,8 @@ class KernelTables:
         grid = self.grids.get("expert_exchange")
         if grid is None:
             return no_answer(tokens, hidden, topk, experts, ep)
-        weights = {"ep": 4.0, "hidden": 1.0, "topk": 1.0, "experts": 0.25}
-
-        def find(*values: int) -> _Shape:
-            wished = dict(zip(("hidden", "topk", "experts", "ep"), values, strict=True))
-            distance = distance_of(grid.columns, wished, weights)
-            row = grid.nearest(words, np.where(grid.columns["ep"] >= wished["ep"], distance, np.inf))
-            if row is None or grid.columns["ep"][row] < wished["ep"]:
-                return None
-            nearest = {name: int(grid.columns[name][row]) for name in wished}
-            bytes_nearest = nearest["hidden"] * nearest["topk"]  # of a token
-            return row, 1.0, nearest != wished, wished["hidden"] * wished["topk"] / bytes_nearest
-
-        return _at(grid, (tokens,), found_once(find, hidden, topk, experts, ep), hidden, topk, experts, ep)
+        shapes = found_once(partial(exchange_shape, grid, words), hidden, topk, experts, ep)
+        return _at(grid, (tokens,), shapes, hidden, topk, experts, ep)
 
 
 def _at(grid: Grid, sizes: tuple[Sizes, ...], shapes: tuple[Floats, ...] | None, *wished: Sizes) -> KernelTime:
@@ -330,15 +264,32 @@ def _at(grid: Grid, sizes: tuple[Sizes, ...], shapes: tuple[Floats, ...] | None,
     return grid.at(row.astype(np.intp), (first, *sizes[1:]), work=ratio, scaled=stands_in > 0)
 
 
+class _Grids(Mapping[str, Grid]):
+    """The grids of a file, each made when it is asked for first: a model asks for a third of them."""
+
+    def __init__(self, kernels: KernelFile) -> None:
+        self._kernels = kernels
+        self._made: dict[str, Grid] = {}
+
+    def __getitem__(self, name: str) -> Grid:
+        if name not in self._made:
+            stored = self._kernels.grids[name]
+            window = "window" if "window" in stored.columns else ""
+            sparse = name in ("context_module", "generation_module")
+            grid = grid_of(stored, _GROWTH.get(name, {}), window, sparse=sparse)
+            self._made[name] = no_faster_than_memory(name, grid, self._kernels.gpu)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kernels.grids)
+
+    def __len__(self) -> int:
+        return len(self._kernels.grids)
+
+
 def tables_of(kernels: KernelFile) -> KernelTables:
     """A file's tables, ready for lookups."""
-    grids = {}
-    for name, stored in kernels.grids.items():
-        window = "window" if "window" in stored.columns else ""
-        sparse = name in ("context_module", "generation_module")
-        grid = grid_of(stored, _GROWTH.get(name, {}), window, sparse=sparse)
-        grids[name] = no_faster_than_memory(name, grid, kernels.gpu)
-    return KernelTables(gpu=kernels.gpu, engine=kernels.engine, grids=grids)
+    return KernelTables(gpu=kernels.gpu, engine=kernels.engine, grids=_Grids(kernels))
 
 
 @lru_cache(maxsize=64)

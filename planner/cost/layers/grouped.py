@@ -88,8 +88,8 @@ def _products(kind: GroupedAttention, hidden_size: int, tp: Array) -> Products:
     gate = out.get("q_proj", 0) / hidden_size / kind.heads  # columns a head, with a gate's
     values = 0 if kind.keys_are_values else kind.value_width
     columns = heads * gate + _split(kind.kv_heads, tp) * (kind.head_dim + values)
-    whole = np.full(np.shape(tp), float(hidden_size))
-    return ((columns, whole), (whole, heads * kind.value_width))
+    hidden = np.full(np.shape(tp), float(hidden_size))
+    return ((columns, hidden), (hidden, heads * kind.value_width))
 
 
 def _split(heads: int, tp: Array) -> Array:
@@ -101,7 +101,7 @@ def _context(kind: GroupedAttention, kernels: Kernels, intake: Intake, tp: Array
     heads, kv_heads = _split(kind.heads, tp), _split(kind.kv_heads, tp)
     if kind.indexer is not None:  # what chooses the blocks was not measured apart
         return no_answer(intake.prompts, intake.fresh, heads)
-    whole = kernels.tables.context_attention(
+    prompt = kernels.tables.context_attention(
         as_ones(intake.prompts),
         as_ones(intake.fresh),
         heads,
@@ -111,7 +111,7 @@ def _context(kind: GroupedAttention, kernels: Kernels, intake: Intake, tp: Array
         _width(kind),
         intake.prompt - intake.fresh,
     )
-    return of_prompts(whole, intake.prompts)
+    return of_prompts(prompt, intake.prompts)
 
 
 def _generation(kind: GroupedAttention, kernels: Kernels, decoded: Decoded, tp: Array) -> KernelTime:

@@ -102,46 +102,46 @@ _SPARSE = "zai-org/GLM-5"
 
 def _module(kind: MlaAttention, kernels: Kernels, *sizes: Array) -> tuple[Any, ...]:
     """Which module tables are asked for."""
-    named = ("mla", "") if kind.indexer is None else ("dsa", _SPARSE)
+    sort, model = ("mla", "") if kind.indexer is None else ("dsa", _SPARSE)
     # Measured in these formats alone.
     form = "bfloat16" if kernels.weights == "bfloat16" else "fp8_block"
-    return (named[0], *sizes, form, kernels.cache, named[1])
+    return (sort, *sizes, form, kernels.cache, model)
 
 
-def _whole(kind: MlaAttention, kernels: Kernels) -> bool:
+def _with_projections(kind: MlaAttention, kernels: Kernels) -> bool:
     """Sparse attention is measured with its projections and its indexer, where it is."""
     return kind.indexer is not None and kernels.tables.has_module("dsa")
 
 
 def _products(kind: MlaAttention, hidden_size: int, tp: Array) -> Products:
     a, heads = kind, np.maximum(1.0, np.floor(kind.heads / tp))
-    whole = np.full(np.shape(tp), float(hidden_size))
+    hidden = np.full(np.shape(tp), float(hidden_size))
     written = np.full(np.shape(tp), float(a.kv_rank + a.rope_dim))
     query = heads * (a.nope_dim + a.rope_dim)
-    into = ((written + a.query_rank, whole), (query, np.full(np.shape(tp), float(a.query_rank))))
-    first = into if a.query_rank else ((written + query, whole),)
+    into = ((written + a.query_rank, hidden), (query, np.full(np.shape(tp), float(a.query_rank))))
+    first = into if a.query_rank else ((written + query, hidden),)
     return (
         *first,
         (heads * (a.nope_dim + a.value_dim), np.full(np.shape(tp), float(a.kv_rank))),
-        (whole, heads * a.value_dim + a.gate_width / tp),
+        (hidden, heads * a.value_dim + a.gate_width / tp),
     )
 
 
 def _context(kind: MlaAttention, kernels: Kernels, intake: Intake, tp: Array) -> KernelTime:
     heads, prompts = np.maximum(1.0, np.floor(kind.heads / tp)), as_ones(intake.prompts)
-    if _whole(kind, kernels):
-        whole = kernels.tables.context_module(*_module(kind, kernels, prompts, intake.prompt, heads))
+    if _with_projections(kind, kernels):
+        prompt = kernels.tables.context_module(*_module(kind, kernels, prompts, intake.prompt, heads))
     elif kind.indexer is not None:
-        whole = no_answer(prompts, intake.prompt, heads)
+        prompt = no_answer(prompts, intake.prompt, heads)
     else:
-        whole = kernels.latent.context_mla(prompts, intake.prompt, heads, kernels.cache)
-    return of_prompts(times_of(whole, share_of_pairs(intake)), intake.prompts)
+        prompt = kernels.latent.context_mla(prompts, intake.prompt, heads, kernels.cache)
+    return of_prompts(times_of(prompt, share_of_pairs(intake)), intake.prompts)
 
 
 def _generation(kind: MlaAttention, kernels: Kernels, decoded: Decoded, tp: Array) -> KernelTime:
     heads = np.maximum(1.0, np.floor(kind.heads / tp))
     sequences, cached = as_ones(decoded.sequences), as_ones(decoded.cached)
-    if _whole(kind, kernels):
+    if _with_projections(kind, kernels):
         return kernels.tables.generation_module(*_module(kind, kernels, sequences, cached, heads))
     if kind.indexer is not None:
         return no_answer(sequences, cached, heads)
@@ -156,6 +156,6 @@ LATENT = LayerCost(
     products=_products,
     context=_context,
     generation=_generation,
-    whole=_whole,
+    with_projections=_with_projections,
     alignment=128,
 )

@@ -66,9 +66,9 @@ def _cached(kind: _Recurrent, tokens: Array, tp: Array, kv_bytes: float) -> Arra
 def _products(kind: _Recurrent, hidden_size: int, tp: Array) -> Products:
     heads, _, value = _shape(kind)
     out = heads * value / tp
-    whole = np.full(np.shape(tp), float(hidden_size))
+    hidden = np.full(np.shape(tp), float(hidden_size))
     # All that is projected from the hidden state, in one product.
-    return (((kind.parameters(hidden_size) / hidden_size - heads * value) / tp, whole), (whole, out))
+    return (((kind.parameters(hidden_size) / hidden_size - heads * value) / tp, hidden), (hidden, out))
 
 
 def _context(kind: _Recurrent, kernels: Kernels, intake: Intake, tp: Array) -> KernelTime:

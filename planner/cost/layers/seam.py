@@ -72,7 +72,7 @@ class LayerCost:
     cached: (kind, tokens of a sequence, tp, kv_bytes) -> cache of a sequence on one GPU (bytes)
     products: (kind, hidden size, tp) -> (columns, what is summed over) of the projections on one GPU
     context, generation: (kind, kernels, intake or decoded, tp) -> measured time of what is no projection, or, where
-        tables have the layer's attention whole (`whole`), of all of it
+        tables have its attention `with_projections`, of all of it
     alignment: tokens that an engine's blocks are multiples of where they have to be as large as a state
     """
 
@@ -83,7 +83,7 @@ class LayerCost:
     products: Callable[[Any, int, Array], Products]
     context: Callable[[Any, Kernels, Intake, Array], KernelTime]
     generation: Callable[[Any, Kernels, Decoded, Array], KernelTime]
-    whole: Callable[[Any, Kernels], bool] = lambda _, __: False
+    with_projections: Callable[[Any, Kernels], bool] = lambda _, __: False
     alignment: int = 16
 
 

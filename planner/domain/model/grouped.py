@@ -1,6 +1,6 @@
 """Attention whose heads share keys and values in groups."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from planner.domain.model.sizes import Size, SizeOrNone
@@ -106,9 +106,8 @@ class GroupedAttention:
     @property
     def measured(self) -> bool:
         """Whether runs of models with such layers are among the measurements that rates are fitted to."""
-        return self == GroupedAttention(
-            heads=self.heads, kv_heads=self.kv_heads, head_dim=self.head_dim, window=self.window
-        )
+        plain = GroupedAttention(heads=self.heads, kv_heads=self.kv_heads, head_dim=self.head_dim, window=self.window)
+        return self in (plain, replace(plain, gate=Gate.ELEMENTS))
 
     @property
     def words(self) -> str:

@@ -108,7 +108,7 @@ class MlaAttention:
     @property
     def measured(self) -> bool:
         """Whether runs of models with such layers are among the measurements that rates are fitted to."""
-        return self.indexer is None and self.gate is Gate.NONE
+        return (self.indexer is None or self.indexer.own) and self.gate is Gate.NONE
 
     @property
     def words(self) -> str:

@@ -48,11 +48,6 @@ class _Recurrent:
         return False
 
     @property
-    def measured(self) -> bool:
-        """Whether runs of models with such layers are among the measurements that rates are fitted to."""
-        return False
-
-    @property
     def divisible_kv_heads(self) -> int:
         """Over how many GPUs of a tensor-parallel group the state can be spread."""
         return self.heads
@@ -126,6 +121,11 @@ class LinearAttention(_Recurrent):
         }
 
     @property
+    def measured(self) -> bool:
+        """Whether runs of models with such layers are among the measurements that rates are fitted to."""
+        return not self.channels
+
+    @property
     def words(self) -> str:
         """What it is called in tables."""
         rule = "Kimi delta" if self.channels else "gated delta"
@@ -173,6 +173,11 @@ class Mamba2(_Recurrent):
             "conv1d": self.convolved * self.convolution,
             "out_proj": self.inner * hidden_size,
         }
+
+    @property
+    def measured(self) -> bool:
+        """Whether runs of models with such layers are among the measurements that rates are fitted to."""
+        return False
 
     @property
     def words(self) -> str:

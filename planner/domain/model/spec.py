@@ -113,7 +113,7 @@ class ModelSpec:
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
-        """What its layers are made of that no measured model has, in words: their rates are formulas alone."""
+        """What its layers are made of that no measured model has, in words."""
         parts = dict.fromkeys(
             part for group in self.groups for part in (group.attention, group.ffn) if part is not None
         )

@@ -92,13 +92,17 @@ def latencies_at(
 def _ends(
     late_ms: float | None, phase: Phase, groups: Sequence[PricedBucket], scenario: Scenario
 ) -> tuple[float | None, float | None]:
-    """P10 and P90 of a late time, the widest of the GPU types that serve the bucket; None where nothing has a band."""
+    """P10 and P90 of a late time, the widest of the GPU types that serve the bucket; None where nothing has a band.
+
+    P90 of a TTFT is of steps of prefill that last as long as lies between their starts: which is true is not known."""
     gpus = sorted({pool.gpu for bucket in groups for pool in bucket.pools})
     specs = (scenario.inventory.item(gpu).gpu for gpu in gpus)
     bands = [band for spec in specs if (band := time_band(spec, scenario.model, phase, scenario.cost)) is not None]
     if late_ms is None or not bands:
         return None, None
-    return late_ms * min(band.low for band in bands), late_ms * max(band.high for band in bands)
+    paces = [s.pace for bucket in groups for s in bucket.servers if isinstance(s, PrefillServers)]
+    longest_ms = late_ms / min(paces, default=1.0)
+    return late_ms * min(band.low for band in bands), longest_ms * max(band.high for band in bands)
 
 
 def first_step_ms(buckets: Sequence[PricedBucket], rate: float, judged: JudgedTimes) -> float:

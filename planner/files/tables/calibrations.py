@@ -53,7 +53,9 @@ def _band(section: Section) -> MeasuredBand:
 
 
 def _factor(section: Section) -> Factor:
-    return read_record(Factor, section, family=lambda section: section.name("family"), value=_value, measured=_measured)
+    return read_record(
+        Factor, section, family=lambda section: section.printable("family"), value=_value, measured=_measured
+    )
 
 
 def _value(section: Section) -> float:

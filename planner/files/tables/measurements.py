@@ -114,6 +114,10 @@ def _check_header(path: str, header: list[str]) -> None:
         )
 
 
+STEP_ENGINES = ("vllm", "sglang", "trt", "atom")
+"""Whose steps are told apart."""
+
+
 class _Row:
     """One row's cells by column; its errors name row and column."""
 
@@ -135,6 +139,12 @@ class _Row:
         if not self.text(column):
             raise self.fault(column, "a name")
         return self.text(column)
+
+    def engine(self, column: str) -> str:
+        name = self.text(column).lower()
+        if name and name not in STEP_ENGINES:
+            raise self.fault(column, f"{', '.join(STEP_ENGINES)}, or empty")
+        return name
 
     def phase(self, column: str) -> Phase:
         if self.text(column) not in tuple(PHASES):
@@ -179,6 +189,7 @@ _COLUMNS: Mapping[str, Callable[[_Row, str], Any]] = {
     "kv_cache_rate": _Row.share,
     **dict.fromkeys(("two_micro_batches", "balanced"), _Row.flag),
     "kv_bytes": lambda row, column: row.number_of(column) if row.text(column) else None,
+    "engine": _Row.engine,
     "fit": lambda row, column: row.flag(column) is not False,
     "source": _Row.text,
 }

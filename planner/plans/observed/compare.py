@@ -1,10 +1,9 @@
 """The door: what a running deployment tells, beside its plan; and the factors that its steps ask for."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
-from planner.cost import FreeFactor, fit_calibration, with_bands
-from planner.domain import Calibration, CalibrationFit, Phase, Plan
+from planner.cost import fit_calibration, with_bands
+from planner.domain import CalibrationFit, Phase, Plan
 from planner.domain.serving.observed import (
     ComparedFigure,
     Observation,
@@ -20,9 +19,6 @@ from planner.plans.observed.steps import observed_island
 
 _LOST = 0.05
 _FEW = 0.99
-
-
-_LOWEST_FACTOR = 0.02
 
 
 def compare_observed(
@@ -50,8 +46,8 @@ def compare_observed(
 
 
 def observed_calibration(plan: Plan, observation: Observation, name: str) -> CalibrationFit:
-    """Factors fitted to the observed steps, as of `planner cost calibrate`; those of the plan's own calibration that no
-    step bears on are kept.
+    """Paces fitted to the observed steps, as of `planner cost calibrate`; what else the plan's own calibration says is
+    kept.
 
     Raises:
         InputError: no island told a step time, or one that cannot be.
@@ -62,48 +58,17 @@ def observed_calibration(plan: Plan, observation: Observation, name: str) -> Cal
             f"Plan {observation.plan}: no step time can be taken, so that nothing is to calibrate. {reasons}",
             hint="Observe a time in which the islands are busy.",
         )
-    scenario, before = plan.scenario, plan.scenario.cost.calibration
+    scenario = plan.scenario
     used = {measurement.gpu for measurement in observation.measurements}
-    fit = with_bands(
+    return with_bands(
         fit_calibration(
             observation.measurements,
             {item.gpu.name: item.gpu for item in scenario.inventory.items if item.gpu.name in used},
             {scenario.model.name: scenario.model},
             name=name,
-            base=before,
-            free=_free(observation, {item.gpu.name: item.gpu.family for item in scenario.inventory.items}),
+            base=scenario.cost.calibration,
         )
     )
-    return replace(fit, calibration=_over(before, fit.calibration))
-
-
-def _free(observation: Observation, families: Mapping[str, str]) -> tuple[FreeFactor, ...]:
-    """What the steps can tell: the pace of the kernels by phase; of decode, which reads weights and caches more than it
-    computes, the bandwidth as well."""
-    pairs = sorted({(families[step.gpu], step.phase) for step in observation.measurements})
-    kernels = [
-        FreeFactor(name=f"kernels_{phase}", family=family, sigma=_KERNELS, low=_LOWEST_FACTOR, high=1)
-        for family, phase in pairs
-    ]
-    reading = [family for family, phase in pairs if phase is Phase.DECODE]
-    return (
-        *kernels,
-        *(
-            FreeFactor(name=name, family=family, sigma=_BANDWIDTH, low=_LOWEST_FACTOR, high=1)
-            for family in reading
-            for name in ("memory", "cache")
-        ),
-    )
-
-
-def _over(before: Calibration | None, fitted: Calibration) -> Calibration:
-    if before is None:
-        return fitted
-    moved = {(factor.name, factor.family) for factor in fitted.factors}
-    remaining = tuple(factor for factor in before.factors if (factor.name, factor.family) not in moved)
-    measured = {(band.gpu, band.model, band.phase) for band in fitted.bands}
-    bands = tuple(band for band in before.bands if (band.gpu, band.model, band.phase) not in measured)
-    return replace(fitted, factors=(*fitted.factors, *remaining), bands=(*fitted.bands, *bands))
 
 
 def advice(loads: Loads, figures: Sequence[ComparedFigure], islands: Sequence[ObservedIsland]) -> Iterator[str]:
@@ -171,6 +136,3 @@ def notes(loads: Loads, islands: Sequence[ObservedIsland]) -> Iterator[str]:
     if min(halves.values()) < max(halves.values()) * (1 - _LOST):
         rates = " and ".join(f"{rate:.4g} requests/s in {phase}" for phase, rate in halves.items())
         yield f"The halves do not agree: {rates}. Requests are lost between them, or servers are not scraped."
-
-
-_KERNELS, _BANDWIDTH = 0.5, 0.3  # how far the logarithm of a factor may be expected to move, as in fits to runs

@@ -159,6 +159,7 @@ def _measurement(
         kv_cache_rate=kv_cache_rate,
         two_micro_batches=overlapped,
         balanced=scenario.cost.balanced_experts or None,
+        engine=scenario.cost.engine,
         source=f"island {island.id} of plan {scenario.name}, observed",
         row=row,
     )

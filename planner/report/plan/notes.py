@@ -61,8 +61,8 @@ def _bursts(plan: Plan) -> Iterator[str]:
 
 
 def carried(plan: Plan) -> str:
-    """What was never measured of the plan's estimates, with the GPU types, and the model's layers that no fit has seen;
-    empty where model, GPU types and engine were measured together. Names from the user are not escaped."""
+    """What was never measured of the plan's estimates, with the GPU types, and layers that no measured run has; empty where
+    model, GPU types and engine were measured together. Names from the user are not escaped."""
     gpus: dict[Relation, list[str]] = {}
     for estimate in plan.provenance.estimates:
         relation = estimate.band.relation if estimate.band else None
@@ -70,7 +70,7 @@ def carried(plan: Plan) -> str:
             gpus.setdefault(relation, []).append(estimate.gpu)
     parts = [f"{relation.words} ({', '.join(dict.fromkeys(names))})" for relation, names in gpus.items()]
     layers = plan.scenario.model.unmeasured if Relation.FORMULAS in gpus else ()
-    return "; ".join([*parts, *([f"layers that no fit has seen: {'; '.join(layers)}"] if layers else [])])
+    return "; ".join([*parts, *([f"no measured run has such layers: {'; '.join(layers)}"] if layers else [])])
 
 
 def _carried(plan: Plan) -> Iterator[str]:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from types import MappingProxyType
 
-from planner.cost.band_table import MEASURED, ROWS
+from planner.cost.residuals.band_table import MEASURED, ROWS
 from planner.domain import (
     Band,
     Calibration,
@@ -34,6 +34,7 @@ from planner.domain import (
     CostMode,
     CostSettings,
     CostSource,
+    Factor,
     GpuSpec,
     JudgedMeasurement,
     MeasuredBand,
@@ -114,9 +115,10 @@ def band_of(gpu: GpuSpec, model: ModelSpec, phase: Phase, settings: CostSettings
     if settings.mode is CostMode.REFERENCE or settings.source is CostSource.TABULATED:
         return None
     calibration, halves = settings.calibration, halves_of(phase)
+    told = calibration is not None and not _of_another_engine(gpu, model, settings.engine, calibration)
     own = [
         band
-        for band in (calibration.bands if calibration else ())
+        for band in (calibration.bands if calibration and told else ())
         if (band.gpu, band.model) == (gpu.name, model.name) and band.phase in halves
     ]
     if len(own) < len(halves):
@@ -165,7 +167,7 @@ def slice_band(figure: Figure, relation: Relation, slices: Sequence[str], rows: 
             return _band(firmer, relation)
     raise InconsistentPlanError(
         f"band table: must have a row of {_WORDS[figure]} for relation {relation} or a weaker one, got none.",
-        hint="Make planner/cost/band_table.py anew from all left-out predictions.",
+        hint="Make planner/cost/residuals/band_table.py anew from all left-out predictions.",
     )
 
 
@@ -185,12 +187,13 @@ def _band(rows: Sequence[BandRow], relation: Relation) -> Band:
 
 def relation_of(gpu: GpuSpec, model: ModelSpec, engine: str, calibration: Calibration | None) -> Relation:
     """How near the measurements at hand are to `model` on `gpu` by `engine` (empty: by any)."""
-    own = [f for f in (calibration.factors if calibration else ()) if f.origin is Origin.USER]
-    if any((gpu.name, model.name) in factor.measured for factor in own):
+    if _own(gpu, model, engine, calibration):
         return Relation.SAME
+    own = [f for f in (calibration.factors if calibration else ()) if f.origin is Origin.USER]
     known = known_as(model)
     places = [(family, name, of, engines) for family, name, of, _, engines in MEASURED]
-    places += [(factor.family, name, of, "") for factor in own for name, of in factor.measured]
+    # The family of a pace names its engine.
+    places += [(factor.family, name, of, factor.family) for factor in own for name, of in factor.measured]
     engines_here = [engines.split() for _, name, of, engines in places if (name, of) == (gpu.name, known)]
     if engines_here:
         return Relation.SAME if any(engine in ("", *engines) for engines in engines_here) else Relation.ENGINE
@@ -200,6 +203,46 @@ def relation_of(gpu: GpuSpec, model: ModelSpec, engine: str, calibration: Calibr
         return Relation.GPU
     of_type = any(name == gpu.name for _, name, *_ in places)
     return Relation.MODEL if of_type and not model.unmeasured else Relation.FORMULAS
+
+
+def origin_of(gpu: GpuSpec, model: ModelSpec, phase: Phase, settings: CostSettings) -> tuple[Origin, str]:
+    """How firm an estimate is, and in words what was measured of it or never was (`relation_of`).
+
+    One's own measurements count in their phase: of servers that do both in that of decode, where they spend their time.
+    """
+    own = _own(gpu, model, settings.engine, settings.calibration)
+    mine = [factor for factor in own if factor.name.endswith(f"_{halves_of(phase)[-1]}")]
+    if mine:
+        return Origin.USER, mine[-1].provenance
+    known, engine = known_as(model), settings.engine
+    relation = relation_of(gpu, model, engine, None)
+    if relation is not Relation.SAME:
+        return Origin.CARRIED, relation.words
+    by = f" by {engine}" if engine else ""
+    return Origin.PUBLISHED, f"{known} on {gpu.name}{by}: published measurements (planner/files/measurement_sets)"
+
+
+def _own(gpu: GpuSpec, model: ModelSpec, engine: str, calibration: Calibration | None) -> list[Factor]:
+    """The user's factors that were measured of this model on this type: paces by the engine, others of the family."""
+    here = place(gpu.name, known_as(model), engine)
+    return [
+        factor
+        for factor in (calibration.factors if calibration else ())
+        if factor.origin is Origin.USER
+        and (factor.family == here or (factor.family == gpu.family and (gpu.name, model.name) in factor.measured))
+    ]
+
+
+def _of_another_engine(gpu: GpuSpec, model: ModelSpec, engine: str, calibration: Calibration) -> bool:
+    """Whether what the user measured of this model on this type was another engine's alone."""
+    measured = any((gpu.name, model.name) in f.measured for f in calibration.factors if f.origin is Origin.USER)
+    return measured and not _own(gpu, model, engine, calibration)
+
+
+def place(gpu: str, known: str, engine: str) -> str:
+    """Whose pace a calibration tells: the family of its factor, of a GPU type, a network (`known_as`) and an engine
+    (empty: of formulas alone)."""
+    return f"{gpu} {known} {engine}".strip()
 
 
 def known_as(model: ModelSpec) -> str:
@@ -214,7 +257,14 @@ def _points(count: int) -> str:
 
 def with_bands(fit: CalibrationFit) -> CalibrationFit:
     """The fit, its calibration telling the band of every GPU type, model and phase with enough left-out residuals."""
-    return replace(fit, calibration=replace(fit.calibration, bands=tuple(_own_bands(fit.fitted))))
+    return replace(fit, calibration=with_own_bands(fit.calibration, tuple(_own_bands(fit.fitted))))
+
+
+def with_own_bands(calibration: Calibration, bands: Sequence[MeasuredBand]) -> Calibration:
+    """The calibration with these bands in place of its own of the same GPU type, model and phase."""
+    told = {(band.gpu, band.model, band.phase) for band in bands}
+    kept = [band for band in calibration.bands if (band.gpu, band.model, band.phase) not in told]
+    return replace(calibration, bands=(*bands, *kept))
 
 
 def _own_bands(points: Sequence[JudgedMeasurement]) -> Iterator[MeasuredBand]:
