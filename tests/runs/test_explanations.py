@@ -77,9 +77,15 @@ def kinds_of(plan: Plan, phase: Phase) -> set[tuple[str, ServerConfig]]:
 def test_rivals_serve_what_the_cost_model_says() -> None:
     """Of prompts of one length, without levels, at the budget that `planner cost configurations` takes."""
     plan, compared = planned(ONE_LENGTH), 0
+    settings = replace(plan.scenario.cost, two_micro_batches=False)
     for pool in pools_of(plan, PREFILL):
         rates = compare_configurations(
-            pool.gpu, "deepseek-v3", PREFILL, size=pool.server.parallel.devices, lengths=[1024]
+            pool.gpu,
+            "deepseek-v3",
+            PREFILL,
+            size=pool.server.parallel.devices,
+            lengths=[1024],
+            settings=settings,
         )
         served = {row.parallel: row.rates_rps[0] for row in rates}
         for rival in explain_pool(plan, pool.island, 0).rivals:
