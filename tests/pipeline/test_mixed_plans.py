@@ -38,7 +38,7 @@ CASES: dict[str, dict[str, Any]] = {
     "split wins": {"inventory": {"H100": 8}, "slo": {**PATIENT, "tpot_ms": 20}, "serving": "auto"},
     "beside each other": {
         "inventory": {"H100": 20},
-        "slo": {**PATIENT, "tpot_ms": 70},
+        "slo": {**PATIENT, "tpot_ms": 55},
         "serving": "auto",
         "simplicity": 0,
     },

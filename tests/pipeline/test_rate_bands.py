@@ -135,7 +135,7 @@ class TestWholePlans:
     def test_reference_mode_has_none(self, one_type: Plan) -> None:
         scenario = small({"H100": 64}, cost={"mode": "reference"})
         plan = planned(scenario)
-        assert plan.scenario.cost == CostSettings(mode=CostMode.REFERENCE)
+        assert plan.scenario.cost == CostSettings(mode=CostMode.REFERENCE, engine="vllm")
         assert plan.rate_band is None
         assert probability_better(plan, one_type) is None
         rates = compare_rates(plan, one_type)

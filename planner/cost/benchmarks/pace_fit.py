@@ -79,7 +79,8 @@ def paced_runs(
         predicted = answers.get((entry.run.file, entry.run.row, metric))
         if kind in TOLD_BY and predicted is not None and entry.gpu is not None and entry.model is not None:
             run, measured = entry.run, dict(entry.run.measured)[metric]
-            if metric is Metric.INPUT_RATE and run.prefill and run.prefill.worker_gpus > entry.gpu.gpus_per_nvlink_domain:
+            spans = run.prefill is not None and run.prefill.worker_gpus > entry.gpu.gpus_per_nvlink_domain
+            if metric is Metric.INPUT_RATE and spans:
                 continue  # two runs on H100: a fourth of what kernels say, and nothing of pools in a node
             old = run.year is not None and run.year < OLD_ENGINES
             paced = PacedRun(

@@ -116,7 +116,10 @@ class KernelTables:
         if its_window is None:
             return None
         shapes = found_once(partial(attention_shape, grid, work, kv_dtype, its_window), heads, kv_heads, head_dim)
-        return None if shapes is None else (grid, shapes[0].astype(np.intp), shapes[1], shapes[2] > 0, its_window)
+        if shapes is None:
+            return None
+        stands_in = (shapes[2] > 0) | (its_window != window)
+        return grid, shapes[0].astype(np.intp), shapes[1], stands_in, its_window
 
     def context_mla(self, batch: Sizes, isl: Sizes, heads: Sizes, kv_dtype: str = "bfloat16") -> KernelTime:
         """The attention kernel alone of a layer with a latent KV cache, over prompts of `isl` tokens."""
