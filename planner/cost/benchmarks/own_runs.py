@@ -17,7 +17,7 @@ from planner.cost.calibration import predict_ms, require_possible
 from planner.cost.device import require_figures
 from planner.cost.efficiency import merged
 from planner.cost.residuals.bands import FEWEST_OWN_RESIDUALS, FIGURES, known_as, own_band, place, with_own_bands
-from planner.cost.residuals.pace import BUILT_IN_PACES, Group, Paces
+from planner.cost.residuals.pace import BUILT_IN_PACES, Group
 from planner.domain import (
     Calibration,
     CalibrationFit,
@@ -66,25 +66,23 @@ class RunsFit:
     left_out: tuple[JudgedFigure, ...]
 
 
-def fit_own_runs(
-    evidence: Evidence, *, name: str, base: Calibration | None = None, paces: Paces = BUILT_IN_PACES
-) -> RunsFit:
-    """Fit the paces of the measured places, on top of `paces`. Raises InputError where no figure tells one."""
-    before = figures(evidence.runs, base, paces=paces)
+def fit_own_runs(evidence: Evidence, *, name: str, base: Calibration | None = None) -> RunsFit:
+    """Fit the paces of the measured places. Raises InputError where no figure tells one."""
+    before = figures(evidence.runs, base)
     steps = [m for m in evidence.measurements if m.fitted]
     signs: list[Sign] = [*_told_by_steps(steps, evidence.gpus, evidence.models, base)]
-    signs += _told_by_runs(evidence.runs, before, base, paces)
+    signs += _told_by_runs(evidence.runs, before, base)
     if not any(isinstance(of, NamedRun) for of, _ in signs):
         raise InputError(
             "runs: must have at least one figure that can be predicted and tells a pace, got none.",
             hint="See planner cost accuracy FILE for the reasons.",
         )
     calibration = _calibration(signs, evidence.models, name, base)
-    left_out = tuple(_left_out(evidence, signs, base, paces))
+    left_out = tuple(_left_out(evidence, signs, base))
     return RunsFit(
         calibration=with_own_bands(calibration, _bands(left_out)),
         before=before,
-        after=figures(evidence.runs, calibration, paces=paces),
+        after=figures(evidence.runs, calibration),
         left_out=left_out,
     )
 
@@ -160,14 +158,12 @@ def _told_by_steps(
     ]
 
 
-def _told_by_runs(
-    runs: Sequence[NamedRun], judged: Iterable[JudgedFigure], base: Calibration | None, paces: Paces
-) -> list[Sign]:
+def _told_by_runs(runs: Sequence[NamedRun], judged: Iterable[JudgedFigure], base: Calibration | None) -> list[Sign]:
     """Where its own sequences are known of a loop, by these: how many there are follows from the pace, too."""
     counted = [entry for entry in runs if entry.run.load is not Load.CLOSED_LOOP or _counted(entry)]
     signs: list[Sign] = [
         (entry, _of_user(entry, Phase.DECODE, paced.log, paced.trust))
-        for entry, paced in paced_runs(counted, paces, base)
+        for entry, paced in paced_runs(counted, BUILT_IN_PACES, base)
         if not paced.taken_in
     ]
     entries = {(entry.run.file, entry.run.row): entry for entry in runs}
@@ -230,7 +226,7 @@ def _factor(group: Group, ln: float, places: Sequence[tuple[str, str]], base: Ca
     )
 
 
-def _left_out(evidence: Evidence, signs: Sequence[Sign], base: Calibration | None, paces: Paces) -> list[JudgedFigure]:
+def _left_out(evidence: Evidence, signs: Sequence[Sign], base: Calibration | None) -> list[JudgedFigure]:
     """Figures predicted without their configuration."""
     by = _configuration if len({*map(_configuration, evidence.runs)}) >= FEWEST_CONFIGURATIONS else _alone
     distinct = sorted({by(entry) for entry in evidence.runs}, key=repr)
@@ -242,7 +238,7 @@ def _left_out(evidence: Evidence, signs: Sequence[Sign], base: Calibration | Non
         out = tuple(entry for entry in evidence.runs if part_of[by(entry)] == part)
         others = [pair for pair in signs if isinstance(pair[0], Measurement) or part_of[by(pair[0])] != part]
         without = _calibration(others, evidence.models, "without", base)
-        judged += figures(out, without, among=evidence.runs, paces=paces)
+        judged += figures(out, without, among=evidence.runs)
     return judged
 
 

@@ -116,17 +116,17 @@ def band_of(gpu: GpuSpec, model: ModelSpec, phase: Phase, settings: CostSettings
         return None
     calibration, halves = settings.calibration, halves_of(phase)
     in_force = calibration is not None and not _of_another_engine(gpu, model, settings.engine, calibration)
-    own = [
+    measured = [
         band
         for band in (calibration.bands if calibration and in_force else ())
         if (band.gpu, band.model) == (gpu.name, model.name) and band.phase in halves
     ]
-    if len(own) < len(halves):
+    if len(measured) < len(halves):
         return figure_band(phase, gpu, model, engine=settings.engine, calibration=calibration)
-    points = sum(band.points for band in own)
+    points = sum(band.points for band in measured)
     return Band(
-        low=min(band.low for band in own),
-        high=max(band.high for band in own),
+        low=min(band.low for band in measured),
+        high=max(band.high for band in measured),
         basis=f"{_points(points)} of {model.name} on {gpu.name} in {' and '.join(halves)}, the user's own",
         points=points,
         relation=Relation.OWN,
@@ -189,17 +189,17 @@ def relation_of(gpu: GpuSpec, model: ModelSpec, engine: str, calibration: Calibr
     """How near the measurements at hand are to `model` on `gpu` by `engine` (empty: by any)."""
     if _own_factors(gpu, model, engine, calibration):
         return Relation.SAME
-    own = [f for f in (calibration.factors if calibration else ()) if f.origin is Origin.USER]
-    known = known_as(model)
+    factors = [f for f in (calibration.factors if calibration else ()) if f.origin is Origin.USER]
+    network = known_as(model)
     places = [(family, name, of, engines) for family, name, of, _, engines in MEASURED]
     # The family of a pace names its engine.
-    places += [(factor.family, name, of, factor.family) for factor in own for name, of in factor.measured]
-    engines_here = [engines.split() for _, name, of, engines in places if (name, of) == (gpu.name, known)]
+    places += [(factor.family, name, of, factor.family) for factor in factors for name, of in factor.measured]
+    engines_here = [engines.split() for _, name, of, engines in places if (name, of) == (gpu.name, network)]
     if engines_here:
         return Relation.SAME if any(engine in ("", *engines) for engines in engines_here) else Relation.ENGINE
     if not any(family == gpu.family for family, *_ in places):
         return Relation.FORMULAS
-    if any(of == known for _, _, of, _ in places):
+    if any(of == network for _, _, of, _ in places):
         return Relation.GPU
     of_type = any(name == gpu.name for _, name, *_ in places)
     return Relation.MODEL if of_type and not model.unmeasured else Relation.FORMULAS
