@@ -142,7 +142,10 @@ def test_without_a_bound_on_ttft_a_full_island_has_no_prediction() -> None:
 @pytest.mark.parametrize(
     ("slo", "words"),
     [
-        (SloSettings(tpot_ms=3), ("slo.tpot_ms: 3 ms (mean) is not reachable", "6144-", "best", "H20 (8 GPUs", "requests/s")),
+        (
+            SloSettings(tpot_ms=3),
+            ("slo.tpot_ms: 3 ms (mean) is not reachable", "6144-", "best", "H20 (8 GPUs", "requests/s"),
+        ),
         (
             SloSettings(ttft_ms=90, tpot_ms=30, percentile=99),
             ("slo.ttft_ms: 90 ms (P99) is not reachable", "prefill", "KV transfer", "first decode step 30 ms"),
