@@ -175,7 +175,7 @@ def explained_pass(
     tokens: float,
     cache_gb: float,
 ) -> StepExplanation:
-    """The explanation of a pass that does so many `tokens` of a group, beside the pass at its limits, without a band."""
+    """The explanation of a pass that does so many `tokens` of a group, beside that at its limits, without a band."""
     gpu, model, settings = context.gpu, context.model, context.settings
     parts, total = _parts(cost, limits), float(cost.total_ms)
     origin, source = origin_of(gpu, model, phase, settings)

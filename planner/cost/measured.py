@@ -130,10 +130,10 @@ def experts_ms(kernels: Kernels, experts: Experts, hidden: int, tokens: Array, *
     """Routed experts of one layer, `hidden` wide and cut among `tp` by `ep` GPUs, with so many tokens from all ranks.
     Formats of the same products: as `products_ms`."""
     shape = (hidden, experts.ffn_size, experts.active, experts.routed, tp, ep, kernels.distribution)
-    first = kernels.tables.moe(kernels.experts, tokens, *shape)
+    first = kernels.tables.moe(kernels.experts, tokens, *shape, gated=experts.gated)
     if kernels.experts not in _SAME_PRODUCTS:
         return first
-    other = kernels.tables.moe(_SAME_PRODUCTS[kernels.experts], tokens, *shape)
+    other = kernels.tables.moe(_SAME_PRODUCTS[kernels.experts], tokens, *shape, gated=experts.gated)
     return KernelTime(
         ms=np.fmin(first.ms, BLOCK_SCALES * other.ms),
         basis_of=lambda: np.where(np.isnan(first.ms), other.basis, first.basis),

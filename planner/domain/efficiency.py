@@ -228,7 +228,7 @@ class Measurement:
     one output token for `batch` sequences on each attention group with `length` tokens in the cache.
     `ep` = tp * dp where experts are spread, 1 in a dense model. None leaves a condition as the settings have it:
     `two_micro_batches` (overlap), `balanced` (every expert the same number of tokens), `kv_bytes` (per element).
-    `engine`: whose measured kernels it is held against (empty: formulas alone). One that is not `fitted` is only compared
+    `engine`: whose measured kernels it is held against (empty: formulas alone). One not `fitted` is only compared
     with.
     """
 

@@ -137,7 +137,27 @@ def test_all_sizes_at_once_against_one_by_one() -> None:
     assert ratio > 1
 
 
+MOST_KERNELS_COST = 7.5  # 1.5 CPU-seconds of 280,000 steps, where formulas are allowed 0.2
 STEP_MODELS = ("deepseek-v3", "gpt-oss-120b", "llama-3.1-70b")
+Axes = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def many_steps(model: ModelSpec) -> Axes:
+    """Degrees (tp, dp, pp), lengths and batches as axes that broadcast."""
+    tp, dp = np.meshgrid([1.0, 2.0, 4.0, 8.0], 2.0 ** np.arange(10) if model.experts else np.ones(10))
+    return (
+        tp.reshape(-1, 1, 1),
+        dp.reshape(-1, 1, 1),
+        np.ones((1, 1, 1)),
+        np.geomspace(128, 65536, 100).reshape(1, -1, 1),
+        np.geomspace(1, 256, 35).reshape(1, 1, -1),
+    )
+
+
+def priced(context: CostContext, axes: Axes) -> None:
+    tp, dp, pp, length, batch = axes
+    for phase in PHASES:
+        step_ms(context, Steps(phase=phase, tp=tp, dp=dp, pp=pp, length=length, batch=batch))
 
 
 @pytest.mark.parametrize("name", STEP_MODELS)
@@ -145,27 +165,37 @@ def test_steps_of_a_grid_against_as_many_unlike_ones(name: str) -> None:
     """280,000 steps of both phases: degrees, lengths and batches as axes that broadcast, and a row a step."""
     model, gpu = load_model(name), load_gpu_spec("H200")
     context = CostContext(gpu=gpu, model=model, settings=CostSettings())
-    tp, dp = np.meshgrid([1.0, 2.0, 4.0, 8.0], 2.0 ** np.arange(10) if model.experts else np.ones(10))
-    axes = (
-        tp.reshape(-1, 1, 1),
-        dp.reshape(-1, 1, 1),
-        np.ones((1, 1, 1)),
-        np.geomspace(128, 65536, 100).reshape(1, -1, 1),
-        np.geomspace(1, 256, 35).reshape(1, 1, -1),
-    )
-    rows = tuple(np.ravel(column) for column in np.broadcast_arrays(*axes))
-
-    def priced(columns: tuple[np.ndarray, ...]) -> None:
-        for phase in PHASES:
-            tp, dp, pp, length, batch = columns
-            step_ms(context, Steps(phase=phase, tp=tp, dp=dp, pp=pp, length=length, batch=batch))
-
-    grid, unlike = cpu_seconds(lambda: priced(axes), repeats=5), cpu_seconds(lambda: priced(rows), repeats=5)
+    axes = many_steps(model)
+    columns = np.broadcast_arrays(*axes)
+    rows = (*(np.ravel(column) for column in columns),)
+    grid, unlike = cpu_seconds(lambda: priced(context, axes), 5), cpu_seconds(lambda: priced(context, rows), 5)
     show(
         f"{2 * len(rows[0]):,} steps of {name}: a row each / a grid = {unlike / grid:.1f}; "
         f"the grid took {grid:.3f} CPU-seconds, rows {unlike:.3f}"
     )
     assert unlike > grid
+
+
+@pytest.mark.parametrize("name", STEP_MODELS)
+def test_steps_by_measured_kernels_against_formulas(name: str) -> None:
+    """As many steps of both phases with the kernels that were measured under an engine, formulas among them."""
+    model, gpu = load_model(name), load_gpu_spec("H200")
+    formulas, kernels = (
+        CostContext(gpu=gpu, model=model, settings=CostSettings(engine=engine)) for engine in ("", "sglang")
+    )
+    axes = many_steps(model)
+    rows = (*(np.ravel(column) for column in np.broadcast_arrays(*axes)),)
+    priced(kernels, axes)  # the tables are read once
+    for way, columns in (("a grid", axes), ("rows", rows)):
+        alone, measured = (
+            cpu_seconds(lambda context=context, columns=columns: priced(context, columns), 5)
+            for context in (formulas, kernels)
+        )
+        show(
+            f"{2 * len(rows[0]):,} steps of {name} as {way}: kernels / formulas = {measured / alone:.1f}; "
+            f"by kernels {measured:.3f} CPU-seconds, by formulas {alone:.3f}"
+        )
+        assert measured < MOST_KERNELS_COST * alone
 
 
 def test_table_stays_small() -> None:

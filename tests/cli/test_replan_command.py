@@ -14,13 +14,14 @@ from planner.files import load_run
 
 @pytest.fixture(scope="session")
 def replanned(planned: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run changed for longer prompts and answers, written once."""
+    """The run changed for longer prompts and answers, with GPUs lent meanwhile, written once."""
     from planner import files
     from planner.runs.replanning.asking import ChangeQuestion, change_plan, publish_change
     from planner.runs.replanning.inputs import deployed_manifests, new_scenario
 
     saved, out = load_run(planned), tmp_path_factory.mktemp("replanned") / "new"
-    changed = change_plan(saved, ChangeQuestion(scenario=new_scenario(saved, workload="azure-conv-2023")))
+    scenario = new_scenario(saved, workload="azure-conv-2023")
+    changed = change_plan(saved, ChangeQuestion(scenario=scenario, meanwhile={"H20": 48, "H200": 48}))
     stands = deployed_manifests(saved, planned)
     published = publish_change(changed, deployed=stands.files, target=stands.target, engine=stands.engine)
     files.write_run(out, published.files)

@@ -18,7 +18,7 @@ model: llama-3.1-70b
 workload: azure-conv-2023
 inventory: {H100: 8}
 ranges: {width: 2048}
-slo: {ttft_ms: 6000, tpot_ms: 40, percentile: 99}
+slo: {ttft_ms: 6000, tpot_ms: 24, percentile: 99}
 """
 
 
@@ -29,7 +29,7 @@ def llama(here: Path) -> Path:
 
 
 def test_table_figure_and_page_are_written(planner: Command, llama: Path) -> None:
-    answer = planner("serving", llama, "--tpot", "50,40,58", "--out", "s")
+    answer = planner("serving", llama, "--tpot", "26,24,30", "--out", "s")
     assert answer.status == EXIT_DONE
     assert sorted(path.name for path in Path("s").iterdir()) == [
         "serving.csv",
@@ -37,31 +37,31 @@ def test_table_figure_and_page_are_written(planner: Command, llama: Path) -> Non
         "serving.md",
         "serving.png",
     ]
-    assert "3/3: 58 ms TPOT: auto" in answer.err
+    assert "3/3: 30 ms TPOT: auto" in answer.err
     assert "splitting pays" in answer.out
     assert "Written to s" in answer.out
     rows = list(csv.DictReader(Path("s/serving.csv").read_text().splitlines()))
     assert {row["serving"] for row in rows} == {"split", "aggregated", "auto"}
-    assert {"40.0", "50.0", "58.0"} <= {row["tpot_ms"] for row in rows}
+    assert {"24.0", "26.0", "30.0"} <= {row["tpot_ms"] for row in rows}
     page = Path("s/serving.md").read_text()
     assert page.startswith("# Forms of serving: llama\n")
-    assert "| 40 (the scenario's) | **" in page
-    assert "KV transfer of split pools under 40 ms TPOT: " in page
+    assert "| 24 (the scenario's) | **" in page
+    assert "KV transfer of split pools under 24 ms TPOT: " in page
     assert Path("s/serving.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_json_is_one_document_and_an_old_result_stays(planner: Command, llama: Path) -> None:
-    asked = ("serving", llama, "--tpot", "30,40", "--out", "s", "--json")
+    asked = ("serving", llama, "--tpot", "22,24", "--out", "s", "--json")
     answer = planner(*asked)
     assert (answer.status, answer.err) == (EXIT_DONE, "")
-    assert answer.json["bounds_ms"] == [30, 40]
+    assert answer.json["bounds_ms"] == [22, 24]
     assert answer.json["changes"] == []
-    assert answer.json["own_ms"] == 40
-    assert answer.json["summary"].startswith("By bound on TPOT: from 30 to 40 ms splitting pays (")
+    assert answer.json["own_ms"] == 24
+    assert answer.json["summary"].startswith("By bound on TPOT: from 22 to 24 ms splitting pays (")
     assert 0 < answer.json["transfer"]["mean_ms"] < answer.json["transfer"]["longest_ms"]
     rates = {(point["tpot_ms"], point["serving"]): point["rate_rps"] for point in answer.json["points"]}
     assert len(rates) == 6
-    assert rates[40, "split"] > rates[40, "aggregated"] > 0
+    assert rates[24, "split"] > rates[24, "aggregated"] > 0
     again = planner(*asked)
     assert (again.status, again.out) == (EXIT_BAD_INPUT, "")
     assert "--force" in again.err
@@ -69,7 +69,7 @@ def test_json_is_one_document_and_an_old_result_stays(planner: Command, llama: P
 
 
 def test_without_a_folder_nothing_is_written(planner: Command, llama: Path) -> None:
-    answer = planner("serving", llama, "--tpot", "30,40", "--quiet")
+    answer = planner("serving", llama, "--tpot", "22,24", "--quiet")
     assert (answer.status, answer.err) == (EXIT_DONE, "")
     assert "splitting pays" in answer.out
     assert [path.name for path in Path().iterdir()] == ["llama.yaml"]
@@ -89,13 +89,13 @@ def test_an_interrupt_ends_with_the_bounds_done(
         return solved(*arguments)
 
     monkeypatch.setattr(serving_forms, "_solved", interrupted)
-    answer = planner("serving", llama, "--tpot", "30,40,45", "--out", "s", "--json")
+    answer = planner("serving", llama, "--tpot", "22,24,26", "--out", "s", "--json")
     assert answer.status == EXIT_INTERRUPTED
     assert Path("s").exists() == (bounds > 0)
     if bounds:
         assert answer.err == f"Interrupted {3 - bounds} bounds before the end; what was found is in s\n"
-        assert answer.json["bounds_ms"] == [30, 40, 45][:bounds]
-        assert answer.json["unasked_ms"] == [30, 40, 45][bounds:]
+        assert answer.json["bounds_ms"] == [22, 24, 26][:bounds]
+        assert answer.json["unasked_ms"] == [22, 24, 26][bounds:]
         assert "**Interrupted**" in Path("s/serving.md").read_text()
 
 
@@ -106,10 +106,10 @@ def test_an_interrupt_while_changes_are_looked_for_keeps_all_bounds(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(serving_forms._Comparison, "_halve", interrupted)
-    answer = planner("serving", llama, "--tpot", "40,80", "--out", "s", "--json")
+    answer = planner("serving", llama, "--tpot", "24,60", "--out", "s", "--json")
     assert answer.status == EXIT_INTERRUPTED
     assert "before all changes were narrowed down" in answer.err
-    assert [(change["below_ms"], change["above_ms"]) for change in answer.json["changes"]] == [(40, 80)]
+    assert [(change["below_ms"], change["above_ms"]) for change in answer.json["changes"]] == [(24, 60)]
     assert "changes were not narrowed down" in Path("s/serving.md").read_text()
 
 

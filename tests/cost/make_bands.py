@@ -98,7 +98,8 @@ def points(runs: Iterable[NamedRun]) -> list[Point]:
     by_place = {(n.run.file.rsplit("/", 1)[-1], n.run.row): n for n in runs}
     steps = {step.row: step for step in files.load_published_measurements() if step.fitted}
     gpus, models = files.measured_records(tuple(steps.values()), "published")
-    rows = [row for row in csv.DictReader(text_lines(LEFT_OUT)) if row["metric"] == Metric.STEP or row["kind"] in FIGURES]
+    kept = csv.DictReader(text_lines(LEFT_OUT))
+    rows = [row for row in kept if row["metric"] == Metric.STEP or row["kind"] in FIGURES]
     found = []
     for row in rows:
         if row["metric"] != Metric.STEP:

@@ -40,7 +40,8 @@ def text(fit: PaceFit) -> str:
     lines += ["}\n", "VERSIONS: dict[Group, tuple[tuple[str, float], ...]] = {\n"]
     lines += [row for group, pace in fit.paces.items() for row in _row(group, pace.versions)]
     lines += ["}\n", "POOLS: dict[Group, float] = {\n"]
-    lines += [f"    {_words(group)}: {pace.pool:.3f},\n" for group, pace in fit.paces.items() if abs(pace.pool) >= LEAST]
+    pools = {group: pace.pool for group, pace in fit.paces.items() if abs(pace.pool) >= LEAST}
+    lines += [f"    {_words(group)}: {pool:.3f},\n" for group, pool in pools.items()]
     return "".join([*lines, "}\n"])
 
 

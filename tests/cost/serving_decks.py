@@ -72,8 +72,8 @@ def context_of(entry: NamedRun, engine: str = "") -> CostContext:
     spec = entry.gpu
     roomy = replace(spec, memory_mib=spec.memory_mib * MEMORY_GIVEN, memory_gb=spec.memory_gb * MEMORY_GIVEN)
     accepted = _acceptance(gain_of(run, engine_shares(run.engine, None)), run.precision.mtp_tokens)
-    drafts = {"mtp_tokens": run.precision.mtp_tokens, "mtp_acceptance": accepted}
-    return CostContext(gpu=roomy, model=model, settings=CostSettings(engine=engine, **drafts))
+    settings = CostSettings(engine=engine, mtp_tokens=run.precision.mtp_tokens, mtp_acceptance=accepted)
+    return CostContext(gpu=roomy, model=model, settings=settings)
 
 
 def _acceptance(gain: float, drafted: int) -> float:

@@ -13,7 +13,18 @@ from planner.cost.benchmarks.closed_loop import Loop, LoopFigures, PassTimes, se
 from planner.cost.benchmarks.engines import EngineShares, engine_shares
 from planner.cost.benchmarks.prediction import Predictions, figures
 from planner.cost.device import device
-from planner.domain import PHASES, BenchmarkRun, CostSettings, JudgedFigure, Load, Metric, NamedRun, Phase, Pool, Precision
+from planner.domain import (
+    PHASES,
+    BenchmarkRun,
+    CostSettings,
+    JudgedFigure,
+    Load,
+    Metric,
+    NamedRun,
+    Phase,
+    Pool,
+    Precision,
+)
 from planner.files import resolve_names
 
 IN_FLIGHT = 2.0 ** np.arange(11)
@@ -149,8 +160,7 @@ class TestDisaggregatedDecode:
 
     def test_more_requests_a_rank_take_longer(self) -> None:
         few, many = (
-            tpot_of(run_of(measured=((Metric.OUTPUT_RATE, rate), (Metric.TPOT, 30.0))))
-            for rate in (300.0, 3000.0)
+            tpot_of(run_of(measured=((Metric.OUTPUT_RATE, rate), (Metric.TPOT, 30.0)))) for rate in (300.0, 3000.0)
         )
         assert few.predicted is not None
         assert many.predicted is not None

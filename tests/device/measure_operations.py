@@ -27,7 +27,7 @@ from planner.cost.ffn import gemm_part, routed_part
 from planner.cost.kernels import Basis, KernelTables, kernel_tables
 from planner.cost.limits import limit_ms, lossless
 from planner.cost.parts import Part
-from planner.cost.step import score_part
+from planner.cost.walk import score_part
 from planner.domain import CostSettings, GpuSpec, ModelSpec, Phase
 from planner.files import load_gpu_spec, load_model
 

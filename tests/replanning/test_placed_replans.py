@@ -166,7 +166,7 @@ def pinned(plan: Plan) -> Plan:
 
 
 def test_steps_keep_the_pins_that_pods_were_started_with(shared_nodes: Plan) -> None:
-    """All lies on one node, before and after; of more and shorter requests, one server of decode takes larger batches."""
+    """All lies on one node, before and after; of more and shorter prompts, a server of decode takes larger batches."""
     plan = pinned(shared_nodes)
     shorter = longer(plan.scenario, 0.5)
     workload = replace(shorter.workload, mean_output_tokens=1.5 * plan.scenario.workload.mean_output_tokens)

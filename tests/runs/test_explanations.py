@@ -49,6 +49,7 @@ serving: split
 slo: {ttft_ms: 2000, tpot_ms: 40}
 ranges: {width: 4096}
 """
+FOUR = PAIR.replace("H200: 16", "H200: 32")
 TABLE = PAIR + "routing: {form: table}\nsearch: {method: exact, sizes: [8, 16]}\n"
 
 LEVELS = PAIR.replace("ranges", "slo: {ttft_ms: 6000, tpot_ms: 80}\nranges")
@@ -77,9 +78,15 @@ def kinds_of(plan: Plan, phase: Phase) -> set[tuple[str, ServerConfig]]:
 def test_rivals_serve_what_the_cost_model_says() -> None:
     """Of prompts of one length, without levels, at the budget that `planner cost configurations` takes."""
     plan, compared = planned(ONE_LENGTH), 0
+    settings = replace(plan.scenario.cost, two_micro_batches=False)
     for pool in pools_of(plan, PREFILL):
         rates = compare_configurations(
-            pool.gpu, "deepseek-v3", PREFILL, size=pool.server.parallel.devices, lengths=[1024]
+            pool.gpu,
+            "deepseek-v3",
+            PREFILL,
+            size=pool.server.parallel.devices,
+            lengths=[1024],
+            settings=settings,
         )
         served = {row.parallel: row.rates_rps[0] for row in rates}
         for rival in explain_pool(plan, pool.island, 0).rivals:
@@ -163,12 +170,12 @@ def test_without_time_nothing_is_planned_again_and_that_is_told() -> None:
 
 
 def test_alternatives_bound_what_can_be_planned() -> None:
-    explanation = explain_plan(planned(PAIR))
+    explanation = explain_plan(planned(FOUR))
     bounds = {row.name: row.bound_rps or 0.0 for row in explanation.alternatives}
     for gpu in ("H200", "H20"):
-        reached = planned(PAIR, f"inventory.{gpu}=null").throughput_rps
+        reached = planned(FOUR, f"inventory.{gpu}=null").throughput_rps
         assert 0.5 * bounds[f"without {gpu}"] < reached <= bounds[f"without {gpu}"] * (1 + 1e-6)
-    reached = planned(PAIR, "serving=aggregated").throughput_rps
+    reached = planned(FOUR, "serving=aggregated").throughput_rps
     assert 0.5 * bounds["aggregated serving"] < reached <= bounds["aggregated serving"] * (1 + 1e-6)
     assert bounds["islands of any size and routing, served as here"] >= explanation.rate_rps
 
@@ -192,7 +199,12 @@ def test_an_island_of_a_table_is_explained_by_cost_configurations() -> None:
     island = next(island for island in plan.islands if island.phase is PREFILL)
     explanation = explain_island(plan, island.id)
     rows = compare_configurations(
-        island.gpu, "deepseek-v3", PREFILL, size=island.size, lengths=[length for length, _ in explanation.lengths]
+        island.gpu,
+        "deepseek-v3",
+        PREFILL,
+        size=island.size,
+        lengths=[length for length, _ in explanation.lengths],
+        settings=plan.scenario.cost,
     )
     shares = [share for _, share in explanation.lengths]
     rates = {

@@ -8,7 +8,8 @@
 
 Fitted factors are drawn together, x ~ N(log value, sd R sd). A family that nothing was measured of has factors of its
 own, which stray from those that it follows by the hierarchy's `sigma`. A factor that a user's measurements gave strays
-by USER_SPREAD instead. d ~ N(0, STRUCTURE), N(0, USER_SPREAD) where the user measured the pace. A value beyond its bounds is put at the bound.
+by USER_SPREAD instead. d ~ N(0, STRUCTURE), N(0, USER_SPREAD) where the user measured the pace. A value beyond its
+bounds is put at the bound.
 
 What measurements are worth before they are made follows from draws (preposterior analysis):
 
@@ -71,9 +72,9 @@ def draws_of(gpus: Sequence[GpuSpec], calibration: Calibration | None, *, count:
     present, rng = merged(calibration), np.random.default_rng(seed)
     root = _root()
     pools = tuple(factor for factor in present.factors if factor.name == POOL)
-    told = {(gpu, f.name) for f in present.factors if f.origin is Origin.USER for gpu in f.gpus}
+    measured = {(gpu, f.name) for f in present.factors if f.origin is Origin.USER for gpu in f.gpus}
     spreads = {
-        (gpu, phase): USER_SPREAD if (gpu, f"pace_{phase}") in told else STRUCTURE
+        (gpu, phase): USER_SPREAD if (gpu, f"pace_{phase}") in measured else STRUCTURE
         for gpu in sorted(gpu.name for gpu in gpus)
         for phase in PHASES
     }

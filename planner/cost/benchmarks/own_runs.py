@@ -17,7 +17,7 @@ from planner.cost.calibration import predict_ms, require_possible
 from planner.cost.device import require_figures
 from planner.cost.efficiency import merged
 from planner.cost.residuals.bands import FEWEST_OWN_RESIDUALS, FIGURES, known_as, own_band, place, with_own_bands
-from planner.cost.residuals.pace import BUILT_IN_PACES, Group, Paces
+from planner.cost.residuals.pace import BUILT_IN_PACES, Group
 from planner.domain import (
     Calibration,
     CalibrationFit,
@@ -49,7 +49,7 @@ _LOOPS = {"aggregated rate": 0.15, "aggregated TPOT": 0.15}
 """What a closed loop tells where it does not say how many sequences were in it: where it settles."""
 _PREFILL_METRICS = (Metric.INPUT_RATE, Metric.TTFT)
 
-Told = tuple[NamedRun | Measurement, PacedRun]
+Sign = tuple[NamedRun | Measurement, PacedRun]
 """A measurement, and what it says of the pace of its place and phase."""
 
 
@@ -66,25 +66,23 @@ class RunsFit:
     left_out: tuple[JudgedFigure, ...]
 
 
-def fit_own_runs(
-    evidence: Evidence, *, name: str, base: Calibration | None = None, paces: Paces = BUILT_IN_PACES
-) -> RunsFit:
-    """Fit the paces of the measured places, on top of `paces`. Raises InputError where no figure tells one."""
-    before = figures(evidence.runs, base, paces=paces)
+def fit_own_runs(evidence: Evidence, *, name: str, base: Calibration | None = None) -> RunsFit:
+    """Fit the paces of the measured places. Raises InputError where no figure tells one."""
+    before = figures(evidence.runs, base)
     steps = [m for m in evidence.measurements if m.fitted]
-    told: list[Told] = [*_told_by_steps(steps, evidence.gpus, evidence.models, base)]
-    told += _told_by_runs(evidence.runs, before, base, paces)
-    if not any(isinstance(of, NamedRun) for of, _ in told):
+    signs: list[Sign] = [*_told_by_steps(steps, evidence.gpus, evidence.models, base)]
+    signs += _told_by_runs(evidence.runs, before, base)
+    if not any(isinstance(of, NamedRun) for of, _ in signs):
         raise InputError(
             "runs: must have at least one figure that can be predicted and tells a pace, got none.",
             hint="See planner cost accuracy FILE for the reasons.",
         )
-    calibration = _calibration(told, evidence.models, name, base)
-    left_out = tuple(_left_out(evidence, told, base, paces))
+    calibration = _calibration(signs, evidence.models, name, base)
+    left_out = tuple(_left_out(evidence, signs, base))
     return RunsFit(
         calibration=with_own_bands(calibration, _bands(left_out)),
         before=before,
-        after=figures(evidence.runs, calibration, paces=paces),
+        after=figures(evidence.runs, calibration),
         left_out=left_out,
     )
 
@@ -110,8 +108,8 @@ def fit_calibration(
     # Before the fit, which would bend paces to explain what cannot be.
     for m in measurements:
         require_possible(m, gpus[m.gpu], models[m.model])
-    told = _told_by_steps(measurements, gpus, models, base)
-    used = [pair for pair in told if pair[0].fitted]
+    signs = _told_by_steps(measurements, gpus, models, base)
+    used = [pair for pair in signs if pair[0].fitted]
     paces = fit_paces([paced for _, paced in used]).paces
 
     def judged(m: Measurement, paced: PacedRun) -> JudgedMeasurement:
@@ -126,7 +124,7 @@ def fit_calibration(
         )
 
     return CalibrationFit(
-        calibration=_calibration(used, models, name, base), points=tuple(judged(m, paced) for m, paced in told)
+        calibration=_calibration(used, models, name, base), points=tuple(judged(m, paced) for m, paced in signs)
     )
 
 
@@ -160,14 +158,12 @@ def _told_by_steps(
     ]
 
 
-def _told_by_runs(
-    runs: Sequence[NamedRun], judged: Iterable[JudgedFigure], base: Calibration | None, paces: Paces
-) -> list[Told]:
+def _told_by_runs(runs: Sequence[NamedRun], judged: Iterable[JudgedFigure], base: Calibration | None) -> list[Sign]:
     """Where its own sequences are known of a loop, by these: how many there are follows from the pace, too."""
-    known = [entry for entry in runs if entry.run.load is not Load.CLOSED_LOOP or _counted(entry)]
-    told: list[Told] = [
+    counted = [entry for entry in runs if entry.run.load is not Load.CLOSED_LOOP or _counted(entry)]
+    signs: list[Sign] = [
         (entry, _of_user(entry, Phase.DECODE, paced.log, paced.trust))
-        for entry, paced in paced_runs(known, paces, base)
+        for entry, paced in paced_runs(counted, BUILT_IN_PACES, base)
         if not paced.taken_in
     ]
     entries = {(entry.run.file, entry.run.row): entry for entry in runs}
@@ -176,8 +172,8 @@ def _told_by_runs(
         kinds = _PROMPTS if figure.kind in _PROMPTS or _counted(entry) else _LOOPS
         if figure.predicted is not None and figure.kind in kinds:
             phase = Phase.PREFILL if kinds is _PROMPTS else Phase.DECODE
-            told.append((entry, _of_user(entry, phase, -float(np.log1p(figure.rate_error)), kinds[figure.kind])))
-    return told
+            signs.append((entry, _of_user(entry, phase, -float(np.log1p(figure.rate_error)), kinds[figure.kind])))
+    return signs
 
 
 def _counted(entry: NamedRun) -> bool:
@@ -187,24 +183,24 @@ def _counted(entry: NamedRun) -> bool:
 
 def _of_user(entry: NamedRun, phase: Phase, log: float, trust: float) -> PacedRun:
     pool = entry.run.prefill or entry.run.decode if phase is Phase.PREFILL else entry.run.decode
-    gpu, known, engine, _ = group_of_run(entry)
+    gpu, network, engine, _ = group_of_run(entry)
     return PacedRun(
-        group=(gpu, known, engine, phase), degrees=(pool.tp, pool.dp, pool.ep), version="", log=log, trust=trust
+        group=(gpu, network, engine, phase), degrees=(pool.tp, pool.dp, pool.ep), version="", log=log, trust=trust
     )
 
 
 def _calibration(
-    told: Sequence[Told], models: Mapping[str, ModelSpec], name: str, base: Calibration | None
+    signs: Sequence[Sign], models: Mapping[str, ModelSpec], name: str, base: Calibration | None
 ) -> Calibration:
     """The paces with what they were measured on, and all else that the base says."""
-    fitted = fit_paces([paced for _, paced in told]).paces
+    fitted = fit_paces([paced for _, paced in signs]).paces
     factors = []
     for group, pace in sorted(fitted.items()):
-        behind = {id(of): _where(of, models) for of, paced in told if paced.group == group}
-        factors.append(_factor(group, pace.ln, list(behind.values()), base))
+        behind = {id(of): _where(of, models) for of, paced in signs if paced.group == group}
+        factors.append(_factor(group, float(pace.ln), list(behind.values()), base))
     fitted_here = {(factor.name, factor.family) for factor in factors}
-    kept = [factor for factor in (base.factors if base else ()) if (factor.name, factor.family) not in fitted_here]
-    return Calibration(name=name, factors=(*factors, *kept), bands=base.bands if base else ())
+    others = [factor for factor in (base.factors if base else ()) if (factor.name, factor.family) not in fitted_here]
+    return Calibration(name=name, factors=(*factors, *others), bands=base.bands if base else ())
 
 
 def _where(of: NamedRun | Measurement, models: Mapping[str, ModelSpec]) -> tuple[str, str]:
@@ -215,8 +211,8 @@ def _where(of: NamedRun | Measurement, models: Mapping[str, ModelSpec]) -> tuple
 
 
 def _factor(group: Group, ln: float, places: Sequence[tuple[str, str]], base: Calibration | None) -> Factor:
-    gpu, known, engine, phase = group
-    name, here = f"pace_{phase}", place(gpu, known, engine)
+    gpu, network, engine, phase = group
+    name, here = f"pace_{phase}", place(gpu, network, engine)
     low, high = BOUNDS[name]
     return Factor(
         name=name,
@@ -230,7 +226,7 @@ def _factor(group: Group, ln: float, places: Sequence[tuple[str, str]], base: Ca
     )
 
 
-def _left_out(evidence: Evidence, told: Sequence[Told], base: Calibration | None, paces: Paces) -> list[JudgedFigure]:
+def _left_out(evidence: Evidence, signs: Sequence[Sign], base: Calibration | None) -> list[JudgedFigure]:
     """Figures predicted without their configuration."""
     by = _configuration if len({*map(_configuration, evidence.runs)}) >= FEWEST_CONFIGURATIONS else _alone
     distinct = sorted({by(entry) for entry in evidence.runs}, key=repr)
@@ -240,9 +236,9 @@ def _left_out(evidence: Evidence, told: Sequence[Told], base: Calibration | None
     judged: list[JudgedFigure] = []
     for part in range(min(len(distinct), MOST_LEFT_OUT)):
         out = tuple(entry for entry in evidence.runs if part_of[by(entry)] == part)
-        others = [pair for pair in told if isinstance(pair[0], Measurement) or part_of[by(pair[0])] != part]
+        others = [pair for pair in signs if isinstance(pair[0], Measurement) or part_of[by(pair[0])] != part]
         without = _calibration(others, evidence.models, "without", base)
-        judged += figures(out, without, among=evidence.runs, paces=paces)
+        judged += figures(out, without, among=evidence.runs)
     return judged
 
 

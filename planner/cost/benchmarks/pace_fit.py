@@ -74,12 +74,13 @@ def paced_runs(
 ) -> list[tuple[NamedRun, PacedRun]]:
     """What the figures of runs say beside those predicted at these paces (none: 1)."""
     answers = Predictions(runs, paces=paces, held=True).of(calibration)
-    told = []
+    pairs = []
     for entry, metric, kind in asked_figures(runs):
         predicted = answers.get((entry.run.file, entry.run.row, metric))
         if kind in TOLD_BY and predicted is not None and entry.gpu is not None and entry.model is not None:
             run, measured = entry.run, dict(entry.run.measured)[metric]
-            if metric is Metric.INPUT_RATE and run.prefill and run.prefill.worker_gpus > entry.gpu.gpus_per_nvlink_domain:
+            spans = run.prefill is not None and run.prefill.worker_gpus > entry.gpu.gpus_per_nvlink_domain
+            if metric is Metric.INPUT_RATE and spans:
                 continue  # two runs on H100: a fourth of what kernels say, and nothing of pools in a node
             old = run.year is not None and run.year < OLD_ENGINES
             paced = PacedRun(
@@ -90,8 +91,8 @@ def paced_runs(
                 trust=TOLD_BY[kind] * (OLD_TRUST if old else 1.0),
                 taken_in=metric is Metric.INPUT_RATE,
             )
-            told.append((entry, paced))
-    return told
+            pairs.append((entry, paced))
+    return pairs
 
 
 def group_of_run(entry: NamedRun) -> Group:

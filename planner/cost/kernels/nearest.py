@@ -18,6 +18,7 @@ from planner.cost.kernels.shapes import (
     distance_of,
     expert_shape,
     far,
+    has_gate,
 )
 
 Shape = tuple[float, ...] | None
@@ -54,16 +55,18 @@ def shape_by(grid: Grid, column: str, like: Words, must: Words, value: int) -> S
 
 
 @_each_once
-def experts_shape(grid: Grid, dtype: str, distribution: str, *values: int) -> Shape:
-    """Routed experts, by what one GPU has of them."""
+def experts_shape(grid: Grid, dtype: str, distribution: str, gated: bool, *values: int) -> Shape:
+    """Routed experts, by what one GPU has of them; those with a gate and those without are far from each other."""
     shape = dict(zip(EXPERT_COLUMNS, values, strict=True))
     row = grid.exact({**shape, "dtype": dtype, "distribution": distribution})
-    if row is not None:
+    if row is not None and has_gate(shape) == gated:
         return row, 1.0, False, 1.0
     rows = np.flatnonzero(grid.columns["dtype"] == grid.code("dtype", dtype))
-    nearest = expert_shape({name: grid.columns[name][rows] for name in EXPERT_COLUMNS})
-    ours = expert_shape(shape)
+    measured = {name: grid.columns[name][rows] for name in EXPERT_COLUMNS}
+    gates = has_gate(measured)
+    nearest, ours = expert_shape(measured, gates), expert_shape(shape, gated)
     differ = ELSEWHERE * (grid.columns["distribution"][rows] != grid.code("distribution", distribution))
+    differ = differ + ELSEWHERE * (gates != gated)
     place = int(np.argmin(differ + distance_of(nearest, ours, EXPERT_NEARNESS)))
     load, weights = (float(ours[name] / nearest[name][place]) for name in ("load", "weights"))
     return int(rows[place]), weights, True, load

@@ -92,9 +92,7 @@ _ALIKE = 1e-6
 
 
 @lru_cache(maxsize=4096)
-def _curves(
-    gpu: str, engines: tuple[str, ...], forms: Forms, shapes: tuple[Combination, ...]
-) -> _Curves | None:
+def _curves(gpu: str, engines: tuple[str, ...], forms: Forms, shapes: tuple[Combination, ...]) -> _Curves | None:
     """None where the first engine's tables have none of the formats."""
     listed = [tables for engine in engines if (tables := kernel_tables(gpu, engine)) and "gemm" in tables.grids]
     if not listed or listed[0].engine != engines[0]:

@@ -116,7 +116,10 @@ class KernelTables:
         if its_window is None:
             return None
         shapes = found_once(partial(attention_shape, grid, work, kv_dtype, its_window), heads, kv_heads, head_dim)
-        return None if shapes is None else (grid, shapes[0].astype(np.intp), shapes[1], shapes[2] > 0, its_window)
+        if shapes is None:
+            return None
+        stands_in = (shapes[2] > 0) | (its_window != window)
+        return grid, shapes[0].astype(np.intp), shapes[1], stands_in, its_window
 
     def context_mla(self, batch: Sizes, isl: Sizes, heads: Sizes, kv_dtype: str = "bfloat16") -> KernelTime:
         """The attention kernel alone of a layer with a latent KV cache, over prompts of `isl` tokens."""
@@ -194,6 +197,8 @@ class KernelTables:
         moe_tp: Sizes = 1,
         moe_ep: Sizes = 1,
         distribution: str = "power_law_1.2",
+        *,
+        gated: bool = True,
     ) -> KernelTime:
         """The routed experts of the GPU that has most to do. `tokens`: of the whole layer, from all ranks together;
         `inter`: of an expert, before it is cut by `moe_tp`. A shape that was not measured takes the nearest one at as
@@ -203,7 +208,7 @@ class KernelTables:
         grid = self.grids.get("moe")
         if grid is None or grid.code("dtype", dtype) not in grid.columns["dtype"]:
             return no_answer(tokens, *wished)
-        shapes = found_once(partial(experts_shape, grid, dtype, distribution), *wished)
+        shapes = found_once(partial(experts_shape, grid, dtype, distribution, gated), *wished)
         return _at(grid, (tokens,), shapes, *wished)
 
     def linear_attention(

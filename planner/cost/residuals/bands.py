@@ -115,18 +115,18 @@ def band_of(gpu: GpuSpec, model: ModelSpec, phase: Phase, settings: CostSettings
     if settings.mode is CostMode.REFERENCE or settings.source is CostSource.TABULATED:
         return None
     calibration, halves = settings.calibration, halves_of(phase)
-    told = calibration is not None and not _of_another_engine(gpu, model, settings.engine, calibration)
-    own = [
+    in_force = calibration is not None and not _of_another_engine(gpu, model, settings.engine, calibration)
+    measured = [
         band
-        for band in (calibration.bands if calibration and told else ())
+        for band in (calibration.bands if calibration and in_force else ())
         if (band.gpu, band.model) == (gpu.name, model.name) and band.phase in halves
     ]
-    if len(own) < len(halves):
+    if len(measured) < len(halves):
         return figure_band(phase, gpu, model, engine=settings.engine, calibration=calibration)
-    points = sum(band.points for band in own)
+    points = sum(band.points for band in measured)
     return Band(
-        low=min(band.low for band in own),
-        high=max(band.high for band in own),
+        low=min(band.low for band in measured),
+        high=max(band.high for band in measured),
         basis=f"{_points(points)} of {model.name} on {gpu.name} in {' and '.join(halves)}, the user's own",
         points=points,
         relation=Relation.OWN,
@@ -187,19 +187,19 @@ def _band(rows: Sequence[BandRow], relation: Relation) -> Band:
 
 def relation_of(gpu: GpuSpec, model: ModelSpec, engine: str, calibration: Calibration | None) -> Relation:
     """How near the measurements at hand are to `model` on `gpu` by `engine` (empty: by any)."""
-    if _own(gpu, model, engine, calibration):
+    if _own_factors(gpu, model, engine, calibration):
         return Relation.SAME
-    own = [f for f in (calibration.factors if calibration else ()) if f.origin is Origin.USER]
-    known = known_as(model)
+    factors = [f for f in (calibration.factors if calibration else ()) if f.origin is Origin.USER]
+    network = known_as(model)
     places = [(family, name, of, engines) for family, name, of, _, engines in MEASURED]
     # The family of a pace names its engine.
-    places += [(factor.family, name, of, factor.family) for factor in own for name, of in factor.measured]
-    engines_here = [engines.split() for _, name, of, engines in places if (name, of) == (gpu.name, known)]
+    places += [(factor.family, name, of, factor.family) for factor in factors for name, of in factor.measured]
+    engines_here = [engines.split() for _, name, of, engines in places if (name, of) == (gpu.name, network)]
     if engines_here:
         return Relation.SAME if any(engine in ("", *engines) for engines in engines_here) else Relation.ENGINE
     if not any(family == gpu.family for family, *_ in places):
         return Relation.FORMULAS
-    if any(of == known for _, _, of, _ in places):
+    if any(of == network for _, _, of, _ in places):
         return Relation.GPU
     of_type = any(name == gpu.name for _, name, *_ in places)
     return Relation.MODEL if of_type and not model.unmeasured else Relation.FORMULAS
@@ -210,19 +210,19 @@ def origin_of(gpu: GpuSpec, model: ModelSpec, phase: Phase, settings: CostSettin
 
     One's own measurements count in their phase: of servers that do both in that of decode, where they spend their time.
     """
-    own = _own(gpu, model, settings.engine, settings.calibration)
-    mine = [factor for factor in own if factor.name.endswith(f"_{halves_of(phase)[-1]}")]
-    if mine:
-        return Origin.USER, mine[-1].provenance
-    known, engine = known_as(model), settings.engine
+    network, engine = known_as(model), settings.engine
+    factors = _own_factors(gpu, model, engine, settings.calibration)
+    of_phase = [factor for factor in factors if factor.name.endswith(f"_{halves_of(phase)[-1]}")]
+    if of_phase:
+        return Origin.USER, of_phase[-1].provenance
     relation = relation_of(gpu, model, engine, None)
     if relation is not Relation.SAME:
         return Origin.CARRIED, relation.words
     by = f" by {engine}" if engine else ""
-    return Origin.PUBLISHED, f"{known} on {gpu.name}{by}: published measurements (planner/files/measurement_sets)"
+    return Origin.PUBLISHED, f"{network} on {gpu.name}{by}: published measurements (planner/files/measurement_sets)"
 
 
-def _own(gpu: GpuSpec, model: ModelSpec, engine: str, calibration: Calibration | None) -> list[Factor]:
+def _own_factors(gpu: GpuSpec, model: ModelSpec, engine: str, calibration: Calibration | None) -> list[Factor]:
     """The user's factors that were measured of this model on this type: paces by the engine, others of the family."""
     here = place(gpu.name, known_as(model), engine)
     return [
@@ -236,13 +236,13 @@ def _own(gpu: GpuSpec, model: ModelSpec, engine: str, calibration: Calibration |
 def _of_another_engine(gpu: GpuSpec, model: ModelSpec, engine: str, calibration: Calibration) -> bool:
     """Whether what the user measured of this model on this type was another engine's alone."""
     measured = any((gpu.name, model.name) in f.measured for f in calibration.factors if f.origin is Origin.USER)
-    return measured and not _own(gpu, model, engine, calibration)
+    return measured and not _own_factors(gpu, model, engine, calibration)
 
 
-def place(gpu: str, known: str, engine: str) -> str:
+def place(gpu: str, network: str, engine: str) -> str:
     """Whose pace a calibration tells: the family of its factor, of a GPU type, a network (`known_as`) and an engine
     (empty: of formulas alone)."""
-    return f"{gpu} {known} {engine}".strip()
+    return f"{gpu} {network} {engine}".strip()
 
 
 def known_as(model: ModelSpec) -> str:
@@ -262,9 +262,9 @@ def with_bands(fit: CalibrationFit) -> CalibrationFit:
 
 def with_own_bands(calibration: Calibration, bands: Sequence[MeasuredBand]) -> Calibration:
     """The calibration with these bands in place of its own of the same GPU type, model and phase."""
-    told = {(band.gpu, band.model, band.phase) for band in bands}
-    kept = [band for band in calibration.bands if (band.gpu, band.model, band.phase) not in told]
-    return replace(calibration, bands=(*bands, *kept))
+    places = {(band.gpu, band.model, band.phase) for band in bands}
+    others = [band for band in calibration.bands if (band.gpu, band.model, band.phase) not in places]
+    return replace(calibration, bands=(*bands, *others))
 
 
 def _own_bands(points: Sequence[JudgedMeasurement]) -> Iterator[MeasuredBand]:

@@ -8,10 +8,10 @@
 | v | what the engine's version adds; 0 of versions that were not measured | 1 |
 | p | ln of the pace of a group's pools that take prompts in alone, beyond their engine's `prefill_pool` | 1 |
 
-time = kernels' time / exp(g + d + v), of steps of prompts alone / exp(p). They are what many runs have in common, shrunk
-to 0 (`benchmarks/pace_fit.py`), and 0 where nothing was measured: evidence shows that no pace of an engine, a GPU type or a precision carries over to models
-that were not measured. A calibration's `pace_prefill` and `pace_decode` come on top, by GPU type, network and engine
-(`bands.place`), of formulas alone as of measured kernels.
+time = kernels' time / exp(g + d + v), of steps of prompts alone / exp(p). They are what many runs have in common,
+shrunk to 0 (`benchmarks/pace_fit.py`), and 0 where nothing was measured: evidence shows that no pace of an engine, a
+GPU type or a precision carries over to models that were not measured. A calibration's `pace_prefill` and `pace_decode`
+come on top, by GPU type, network and engine (`bands.place`), of formulas alone as of measured kernels.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,9 +62,7 @@ class Pace:
 NO_PACE = Pace()
 Paces = Mapping[Group, Pace]
 BUILT_IN_PACES: Paces = {
-    group: Pace(
-        ln=ln, degrees=DEGREES.get(group, ()), versions=VERSIONS.get(group, ()), pool=POOLS.get(group, 0.0)
-    )
+    group: Pace(ln=ln, degrees=DEGREES.get(group, ()), versions=VERSIONS.get(group, ()), pool=POOLS.get(group, 0.0))
     for group, (ln, _) in GROUPS.items()
 }
 
@@ -89,5 +87,5 @@ def own_pace(paces: Paces, group: Group, phase: Phase, calibration: Calibration 
 
 @lru_cache(maxsize=1024)
 def _with_own(pace: Pace, here: str, phase: Phase, calibration: Calibration) -> Pace:
-    own = [f.value for f in calibration.factors if (f.name, f.family) == (f"pace_{phase}", here)]
-    return replace(pace, own=float(np.log(own[-1]))) if own else pace
+    values = [f.value for f in calibration.factors if (f.name, f.family) == (f"pace_{phase}", here)]
+    return replace(pace, own=float(np.log(values[-1]))) if values else pace

@@ -23,9 +23,6 @@ over 0..S with chance u; P(wait > y) = rho e^(-y / eta). v: a rank has n tokens 
 comes too late to fit into the budget waits for one more; half as often, as the router finds the rank with the fewest.
 Own step: T, or (own prefill + t(n)) / 2 of longer prompts: the other ranks (dp > 1) have less. The router sends to the
 island with the least outstanding work for its speed, and there to the rank with the fewest waiting tokens.
-phi is what lies between steps, or what steps last longer: without queues first tokens take 1.4 to 2.3 steps of kernels
-on NVIDIA's GPUs (fixed parts aside; 1 / phi would be 1.2 to 1.5), 0.8 on MI355X. The cap knows the first alone; were
-it the other, a TTFT would be up to 1 / phi as long.
 Source: facts on bucketed plans (cap of a pool), with the rest of a step in place of 3/4 of it. A simulation of requests
 (tests/cost/prefill_simulation.py, 19 pools of 1-8 servers, bounds of 1-6 s) allows 9 % more to 1 % less than the cap.
 """
@@ -51,8 +48,7 @@ from planner.cost.step import Steps
 from planner.domain import ParallelConfig, Phase, ServerConfig
 from planner.units import MS_PER_S
 
-MOST_PROMPTS = 1024
-"""Prompts of a step that a server is started for at most."""
+MOST_PROMPTS = 1024  # of a step, that a server is started for
 
 STEP_TOKENS = (64, 256, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 """Tokens of a rank and step at which step times are known; in between they are interpolated."""

@@ -42,6 +42,7 @@ INSTALL_PARQUET = 'pip install "llm-fleet-planner[parquet]"'
 _PLACE = re.compile(r"(?:^|/)(\w+)/(\w+)/(\w+)/([\w.]+)/(\w+)_perf\.parquet$")  # GPU/family/engine/version/table
 _NOISE = 0.25  # of ln(ms)
 _OUTLIER = math.log(2)  # likewise
+_CORNER = 0.02  # of a grid
 _DATE = "2026-11"  # when the package was last published; its tables bear no dates
 _LEAST_MS = 1e-4  # some are differences of two measurements, and then 0
 _SHARED = "nccl"  # a library's folder beside the engines', used by all of them
@@ -140,7 +141,10 @@ def _grid(source: Path, operation: Operation, members: Sequence[_Member]) -> tup
     rows = rows[rows["rank"] == rows.groupby(columns)["rank"].transform("min")]
     noise = _noise(operation, rows, columns)
     rows = rows[~rows["table"].isin(noise)]
-    return (_gridded(operation, rows, columns) if len(rows) else None), noise
+    if not len(rows):
+        return None, noise
+    grid, corners = _gridded(operation, rows, columns)
+    return grid, noise + [f"{operation.name} {shape} (a corner alone)" for shape in corners]
 
 
 def _noise(operation: Operation, rows: Frame, columns: Sequence[str]) -> list[str]:
@@ -177,7 +181,8 @@ def _counted(rows: Frame, table: Table, where: str) -> Frame:
     return pd.DataFrame(complete.reset_index())
 
 
-def _gridded(operation: Operation, rows: Frame, columns: Sequence[str]) -> KernelGrid:
+def _gridded(operation: Operation, rows: Frame, columns: Sequence[str]) -> tuple[KernelGrid, list[str]]:
+    """The grid, and shapes that were measured at a corner of it alone, which says nothing of the rest."""
     coded, words = rows, {}
     for column in columns:
         if rows[column].dtype.kind not in "iu":
@@ -189,8 +194,13 @@ def _gridded(operation: Operation, rows: Frame, columns: Sequence[str]) -> Kerne
         values = np.unique(rows[size])
         axes[size] = _thinned(values, operation.sizes_kept.get(size, ()))
         ln_ms = ln_ms.take(np.searchsorted(values, axes[size]), axis=axis)
-    measured = ~np.isnan(ln_ms).all(axis=tuple(range(1, ln_ms.ndim)))
-    return KernelGrid(
+    share = (~np.isnan(ln_ms)).mean(axis=tuple(range(1, ln_ms.ndim)))
+    measured = share > _CORNER
+    corners = [
+        " ".join(words[c][v] if c in words else str(v) for c, v in zip(columns, shape, strict=True))
+        for shape in shapes[(share > 0) & ~measured].tolist()
+    ]
+    grid = KernelGrid(
         columns=tuple(columns),
         words=words,
         shapes=shapes[measured].astype(np.int64),
@@ -199,6 +209,7 @@ def _gridded(operation: Operation, rows: Frame, columns: Sequence[str]) -> Kerne
         versions=tuple(dict.fromkeys(rows.sort_values("rank", kind="stable")["version"])),
         monotone=operation.monotone,
     )
+    return grid, corners
 
 
 def _series(

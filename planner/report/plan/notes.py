@@ -61,7 +61,7 @@ def _bursts(plan: Plan) -> Iterator[str]:
 
 
 def carried(plan: Plan) -> str:
-    """What was never measured of the plan's estimates, with the GPU types, and layers that no measured run has; empty where
+    """What was never measured of the plan's estimates, with GPU types, and layers that no measured run has; empty where
     model, GPU types and engine were measured together. Names from the user are not escaped."""
     gpus: dict[Relation, list[str]] = {}
     for estimate in plan.provenance.estimates:
