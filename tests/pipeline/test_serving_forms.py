@@ -23,7 +23,7 @@ from planner.evaluation.buckets.transfer import transfer_of
 from planner.proposing.serving_forms import CLOSE, compare_forms, usual_bounds
 from planner.workload import question_of
 
-BOUNDS_MS = (18.0, 30.0, 100.0)
+BOUNDS_MS = (15.0, 30.0, 100.0)
 FEW = {"ranges": {"width": 2048}, "routing": {"most": 1}}
 LEVELS = {"ttft_ms": 6000, "tpot_ms": 60, "percentile": 99}
 

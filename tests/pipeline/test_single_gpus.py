@@ -16,7 +16,7 @@ from planner.proposing.feasibility import posed
 
 TYPES = sorted(path.stem for path in (Path(__file__).parents[2] / "gpu_specs").glob("*.yaml") if path.stem != "prices")
 MODELS = ("gpt-oss-20b", "llama-3.1-8b")
-PATIENT = {"ttft_ms": 5000, "tpot_ms": 100, "percentile": 99}
+PATIENT = {"ttft_ms": 20_000, "tpot_ms": 400, "percentile": 99}
 FEW = {"ranges": {"cells": 2}, "routing": {"most": 1}, "simplicity": 0}
 
 

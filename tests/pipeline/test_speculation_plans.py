@@ -44,12 +44,12 @@ def of_decode(made: Plan) -> list[int | None]:
 def test_auto_is_the_best_of_every_number_by_itself(name: str) -> None:
     each = [drafting({"tokens": tokens}, **FLEETS[name]).throughput_rps for tokens in range(4)]
     assert chosen(name).throughput_rps == pytest.approx(max(each), rel=1e-4)
-    assert max(each) > 1.02 * each[0]
+    assert max(each) > 1.01 * each[0]
 
 
 def test_the_numbers_differ_by_what_is_asked() -> None:
     """Few tokens where batches are large, more where they must be small."""
-    assert [of_decode(chosen(name)) for name in FLEETS] == [[3], [1], [2]]
+    assert [of_decode(chosen(name)) for name in FLEETS] == [[3], [1], [3]]
 
 
 @pytest.mark.parametrize("tokens", ["none", {"tokens": 0}])
