@@ -80,7 +80,7 @@ def test_flags_of_servers_of_both_phases_give_the_rates_of_the_plan(
     assert {pool.island: pool.capacity_rps for pool in priced.pools} == pytest.approx(due, rel=1e-9)
     smaller = replace(mixed[0].server, tokens_per_step=512)
     edited = [replace(pool, server=smaller) if pool is mixed[0] else pool for pool in pools]
-    assert service.priced(edited).rate_rps < priced.rate_rps, "the budget decides"
+    assert service.priced(edited).rate_rps != pytest.approx(priced.rate_rps, rel=0.005), "the budget decides"
 
 
 def test_another_budget_is_another_rate() -> None:
