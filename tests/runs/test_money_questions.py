@@ -266,7 +266,7 @@ def test_paths_are_told_from_where_the_scenario_lies(
 def test_text_and_document_say_the_same(answered: MoneyAnswer) -> None:
     text, document = answer_text(answered), answer_document(answered)
     assert text.startswith(f"20 requests/s cost {answered.rent_usd_per_hour:.2f} USD/hour: rent ")
-    for part in ("requests/s promised, 0.9 of", "TTFT P99", "(bound 4 s)", "TPOT P99", "the gap is"):
+    for part in ("requests/s promised, 0.9 of", "TTFT P99", "bound 4 s)", "TPOT P99", "the gap is"):
         assert part in text
     assert document["gpus"] == dict(answered.gpus)
     assert document["bound"] <= document["price_usd_per_hour"]
