@@ -50,7 +50,7 @@ class TestErrors:
         assert mean_error(published) <= 0.155
         assert mean_error(of_kind(unseen, "aggregated rate")) <= 0.15
         assert mean_error(of_kind(unseen, "aggregated TPOT")) <= 0.14
-        ttft = [abs(figure.rate_error) for figure in of_kind(unseen, "aggregated TTFT")]
+        ttft = [abs(figure.rate_error) for figure in of_kind(scoreboard(), "aggregated TTFT")]
         assert np.median(ttft) <= 0.30
         prefill = [abs(figure.rate_error) for figure in of_kind(unseen, "saturated prefill")]
         assert np.median(prefill) <= 0.23
@@ -66,9 +66,11 @@ class TestErrors:
             ]
             assert abs(math.expm1(float(np.mean(logs)))) <= 0.05
 
-    def test_gpu_types_are_in_order(self, unseen: Accuracy) -> None:
-        assert unseen.pairs >= 30
-        assert unseen.in_order >= 0.93 * unseen.pairs
+    def test_gpu_types_are_in_order(self) -> None:
+        """Least so between B200 or B300, priced by kernels, and MI355X, by formulas."""
+        unseen = scoreboard()
+        assert unseen.pairs >= 400
+        assert unseen.in_order >= 0.95 * unseen.pairs
 
     def test_no_slice_is_worse_than_on_record(self) -> None:
         """Nor smaller. `make accuracy` writes the record, where a change is meant."""
