@@ -23,7 +23,7 @@ EXACT = {"method": "exact", "timings": False}
 
 
 def _in_reference_mode(scenario: Scenario) -> Scenario:
-    return replace(scenario, cost=CostSettings(mode=CostMode.REFERENCE))
+    return replace(scenario, cost=CostSettings(mode=CostMode.REFERENCE, engine=scenario.cost.engine))
 
 
 SCENARIOS: dict[str, Callable[[], Scenario]] = {

@@ -218,7 +218,7 @@ def test_a_plan_tells_who_hands_over_what(told: Plan) -> None:
 
 def test_a_replay_keeps_up_to_the_rate_at_which_the_uplink_is_full_and_no_further(told: Plan) -> None:
     """Requests one by one, each cache over the uplink after those before it; the same servers without it go on."""
-    settings = ReplaySettings(seeds=(0,), requests=2000)
+    settings = ReplaySettings(seeds=(0,), requests=4000)
     free = replace(told, scenario=replace(told.scenario, network=None), flows=())
     medians: dict[tuple[float, str], float] = {}
     for share, (name, through) in product((0.9, 1.2), (("uplink", told), ("free", free))):
@@ -248,7 +248,7 @@ def test_the_promise_under_a_bound_on_ttft_counts_the_wait_for_the_uplink() -> N
     """One GPU a type, so that every cache crosses: without the wait P99 is 7 s at a promise of 1.5 s."""
     network, levels = {"uplinks_gb_s": {"H20": 0.8}}, {**LEVELS, "ttft_ms": 1500}
     finished = plan(evaluator_of({"H20": 1, "H200": 1}, slo=levels, network=network).question.scenario)
-    settings = ReplaySettings(seeds=(0,), requests=2000)
+    settings = ReplaySettings(seeds=(0,), requests=4000)
     ttft_ms = replay(finished, finished.scenario.workload, settings, finished.outlook.promise_rps).total.ttft_ms
     assert ttft_ms is not None
     assert finished.network_bottleneck

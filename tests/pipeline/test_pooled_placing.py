@@ -106,7 +106,7 @@ def test_a_placed_objective_judges_pools_where_they_lie() -> None:
     assert best.throughput_rps == pytest.approx(made.throughput_rps, rel=1e-9)
 
 
-LEVELS = {"ttft_ms": 4000, "tpot_ms": 45, "percentile": 90}
+LEVELS = {"ttft_ms": 4000, "tpot_ms": 50, "percentile": 90}
 
 
 @pytest.fixture(scope="module")
