@@ -64,8 +64,10 @@ def test_no_pools_serve_more(name: str) -> None:
     inventory, changes = CASES[name]
     judge = evaluator_of(inventory, **changes)
     choice, best = solve_buckets(judge), max(rate for _, rate in every_rate(judge))
-    assert choice.priced.rate_rps == pytest.approx(best, rel=GAP)
-    assert choice.bound >= best * (1 - 1e-6)
+    # more than the best of them where token budgets are chosen anew once shares are known
+    assert choice.priced.rate_rps >= best * (1 - GAP)
+    assert choice.priced.rate_rps <= best * (1 + 2 * GAP)
+    assert choice.bound >= max(best, choice.priced.rate_rps) * (1 - 1e-6)
 
 
 @pytest.mark.parametrize(("target_rps", "width"), [(12.0, 0.1), (18.0, 1.0)])

@@ -70,7 +70,7 @@ def _show_all(tables: "list[tuple[KernelFile, int]]") -> None:
     ]
     screen.show_table("Measured kernels", ("GPU", "engine", "operations", "shapes", "GEMMs of", "KiB"), rows)
     for text in sorted({f"{k.source} ({k.date}), {k.licence}" for k, _ in tables}):
-        screen.show_text(text)
+        screen.show_prose(text)
 
 
 def _newest(kernels: "KernelFile") -> str:
@@ -89,8 +89,8 @@ def _show_one(kernels: "KernelFile", size: int) -> None:
     columns = ("operation", "shapes", "a shape is", "sizes", "versions")
     screen.show_table(f"{kernels.gpu}, {kernels.engine}: {size // 1024} KiB", columns, rows)
     for table in kernels.left_out:
-        screen.show_text(f"Left out, since its times are too few, or noise for the most part: {table}")
-    screen.show_text(f"{kernels.source} ({kernels.date}), {kernels.licence}\n")
+        screen.show_prose(f"Left out, since its times are too few, or noise for the most part: {table}")
+    screen.show_prose(f"{kernels.source} ({kernels.date}), {kernels.licence}")
 
 
 @group.command("import")
