@@ -35,7 +35,7 @@ from planner.workload import divide
 
 
 def in_reference_mode(scenario: Scenario) -> Scenario:
-    return replace(scenario, cost=CostSettings(mode=CostMode.REFERENCE))
+    return replace(scenario, cost=CostSettings(mode=CostMode.REFERENCE, engine=scenario.cost.engine))
 
 
 MIXED = {"H200": 32, "H20": 64}
