@@ -213,7 +213,7 @@ def test_a_loss_survived_leaves_the_promise() -> None:
     assert answer.rent_usd_per_hour > cheapest_of_all(10).rent_usd_per_hour
 
 
-README_FREE = {"azure-code-2023": 514.2, "azure-conv-2023": 830.7}
+README_FREE = {"azure-code-2023": 541.1, "azure-conv-2023": 868.9}
 """README, Results: free choice for 512 USD/hour, of islands of any size with any routing, proven to 0.2 %."""
 OF_512 = {"gpus": {"H200": {"usd_per_hour": 4, "count": 128}, "H800": {"usd_per_hour": 2, "count": 256},
                    "H20": {"usd_per_hour": 1, "count": 512}}}  # fmt: skip
