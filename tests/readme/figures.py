@@ -178,7 +178,7 @@ HELD: dict[str, dict[str, str]] = {
         "under 4 MB": "tests/api/test_front.py::test_a_page_is_written_once",
     },
     "money": {
-        "has 514.2 requests/s": "tests/runs/test_money_questions.py::"
+        "has 541.1 requests/s": "tests/runs/test_money_questions.py::"
         "test_512_usd_buy_nearly_what_a_free_choice_serves_and_never_more"
     },
     "replay": {
