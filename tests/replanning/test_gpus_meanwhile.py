@@ -24,7 +24,8 @@ def pools_of(plan: Plan) -> tuple[BucketPool, ...]:
 
 
 def servers(plan: Plan) -> dict[str, int]:
-    return {pool.gpu: pool.gpus for pool in pools_of(plan)}
+    pools = pools_of(plan)
+    return {gpu: sum(pool.gpus for pool in pools if pool.gpu == gpu) for gpu in {pool.gpu for pool in pools}}
 
 
 def test_servers_beyond_the_inventory_are_lost_unless_they_are_there_meanwhile() -> None:

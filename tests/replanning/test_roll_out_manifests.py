@@ -156,7 +156,7 @@ def test_what_stands_between_steps_passes_the_checks_of_any_export() -> None:
 
 def test_pods_are_carried_over_and_their_number_is_not() -> None:
     deployed, _, rolled = steps_of("split")
-    key = ("leaderworkerset", "small-h200-8g-prefill-1")
+    key = ("leaderworkerset", "small-h200-16g-prefill-1")
     old, new = objects(deployed)[key], objects(rolled.manifests)[key]
     assert old["spec"] == new["spec"]
     assert old["metadata"]["annotations"] != new["metadata"]["annotations"]  # rates of the new plan

@@ -89,15 +89,15 @@ def test_new_servers_serve_behind_the_old_buckets_until_the_table_is_swapped() -
     fleet = InterimFleet(before, after)
     old, new = fleet.tables[False], fleet.tables[True]
     assert "h20-16g-prefill-6" not in old.pools
-    assert (old.pools["h200-8g-prefill-1"].start, old.pools["h200-8g-prefill-1"].end) == (0, 7680)
-    assert (new.pools["h200-8g-prefill-1"].start, new.pools["h200-8g-prefill-1"].end) == (3072, 7680)
+    assert (old.pools["h200-16g-prefill-1"].start, old.pools["h200-16g-prefill-1"].end) == (0, 7680)
+    assert (new.pools["h200-16g-prefill-1"].start, new.pools["h200-16g-prefill-1"].end) == (3072, 7680)
     assert new.pools["h20-16g-prefill-1"].end in (3072, 7680)  # its engines take either
 
 
 def test_a_bucket_without_servers_serves_nothing() -> None:
     before, after, _ = rolled("split", 0.5)
     fleet = InterimFleet(before, after)
-    counts = {name: count for name, count in servers(after).items() if name != "h200-8g-prefill-1"}
+    counts = {name: count for name, count in servers(after).items() if name != "h200-16g-prefill-1"}
     assert fleet.rate_rps(counts, new_table=True) == 0.0
     assert fleet.exact_rps(counts, new_table=True) == 0.0
 
@@ -119,7 +119,7 @@ def test_curves_lie_just_below_the_prices(counts: tuple[int, int, int], share: f
     and its step as short as can be."""
     before, after, _ = rolled("restarted", 0.5)
     fleet = InterimFleet(before, after)
-    mix = dict(zip(("h20-16g-prefill-1", "h200-8g-prefill-1", "h800-16g-prefill-6"), counts, strict=True))
+    mix = dict(zip(("h20-16g-prefill-1", "h200-16g-prefill-1", "h800-16g-prefill-6"), counts, strict=True))
     mix["h20-16g-decode-1"] = 1
     exact = fleet.exact_rps(mix, new_table=False)
     assert exact > 0
@@ -200,8 +200,8 @@ def test_servers_that_cannot_join_another_island_count_against_the_limits(monkey
     """Two of four servers of an island would run on in another one; there they are started anew: 8 of 10 run on."""
     before = small_plan()
     assert before.buckets is not None
-    pools = [pool for pool in before.buckets.pools if pool.island != "h200-8g-prefill-1"]
-    four = next(pool for pool in before.buckets.pools if pool.island == "h200-8g-prefill-1")
+    pools = [pool for pool in before.buckets.pools if pool.island != "h200-16g-prefill-1"]
+    four = next(pool for pool in before.buckets.pools if pool.island == "h200-16g-prefill-1")
     after = plan_of_pools(before, [*pools, replace(four, count=2), renamed(replace(four, count=2))])
     near = Replan(
         plan=after,
