@@ -197,12 +197,15 @@ def test_a_change_of_other_plans_is_a_defect() -> None:
 
 
 def test_servers_that_cannot_join_another_island_count_against_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two of four servers of an island would run on in another one; there they are started anew: 8 of 10 run on."""
+    """Half the servers of an island would run on in another one; there they are started anew."""
     before = small_plan()
     assert before.buckets is not None
     pools = [pool for pool in before.buckets.pools if pool.island != "h200-16g-prefill-1"]
     four = next(pool for pool in before.buckets.pools if pool.island == "h200-16g-prefill-1")
-    after = plan_of_pools(before, [*pools, replace(four, count=2), renamed(replace(four, count=2))])
+    half, all_servers = four.count // 2, sum(pool.count for pool in before.buckets.pools)
+    assert (half, 2 * half) == (1, four.count)
+    after = plan_of_pools(before, [*pools, replace(four, count=half), renamed(replace(four, count=half))])
+    share, touched = 1 - half / all_servers, half * four.gpus // four.count
     near = Replan(
         plan=after,
         before=before,
@@ -222,9 +225,8 @@ def test_servers_that_cannot_join_another_island_count_against_the_limits(monkey
             before, ChangeQuestion(scenario=after.scenario, limits=limits, least_share=0.5, replays=False)
         )
 
-    assert changed(ChangeLimits(least_running_on=0.8, most_gpus=16)).change.running_on_share == 0.8
-    for limits in (ChangeLimits(least_running_on=0.9), ChangeLimits(most_gpus=15)):
-        with pytest.raises(
-            InfeasibleError, match="80 % of the servers run on, as 2 servers that go on in other islands"
-        ):
+    kept = changed(ChangeLimits(least_running_on=share - 1e-9, most_gpus=touched)).change.running_on_share
+    assert kept == pytest.approx(share)
+    for limits in (ChangeLimits(least_running_on=share + 0.01), ChangeLimits(most_gpus=touched - 1)):
+        with pytest.raises(InfeasibleError, match="of the servers run on, as 1 server.* in other islands"):
             changed(limits)
