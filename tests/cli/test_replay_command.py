@@ -322,7 +322,7 @@ def test_requests_run_through_the_plan_itself(planner: Command, run: Path) -> No
 def test_bursts_and_rates_of_a_trace(planner: Command, run: Path, trace: Path) -> None:
     """The trace's own times, twice: once compressed, and a sweep of rates on few requests."""
     for arrivals in ("trace", "compressed"):
-        answer = planner("replay", run, "--trace", trace, "--arrivals", arrivals, "--requests", "300", "--seeds", "1")
+        answer = planner("replay", run, "--trace", trace, "--arrivals", arrivals, "--requests", "900", "--seeds", "1")
         assert answer.status == EXIT_DONE
         assert answer.out.startswith("The fleet keeps up at ")
     options = ("--requests", "100", "--seeds", "1", "--sweep", "--quiet")

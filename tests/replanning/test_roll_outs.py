@@ -228,5 +228,5 @@ def test_servers_that_cannot_join_another_island_count_against_the_limits(monkey
     kept = changed(ChangeLimits(least_running_on=share - 1e-9, most_gpus=touched)).change.running_on_share
     assert kept == pytest.approx(share)
     for limits in (ChangeLimits(least_running_on=share + 0.01), ChangeLimits(most_gpus=touched - 1)):
-        with pytest.raises(InfeasibleError, match="of the servers run on, as 1 server.* in other islands"):
+        with pytest.raises(InfeasibleError, match=r"of the servers run on, as 1 server.* in other islands"):
             changed(limits)
