@@ -276,15 +276,17 @@ search: {method: exact}
 
 
 def test_a_placement_that_asks_for_moves(planner: Command, here: Path) -> None:
-    """16 servers of 2 GPUs, room for 15: nodes with 7, 7, 8, 8 and 3 idle GPUs. One pod to the third makes the last."""
+    """14 servers of 2 GPUs leave 1, 1 and 3 idle, which is no room for one of 4: a pod to one of the others makes it,
+    and the prefill pool gives up a server otherwise."""
     Path("dense.yaml").write_text(DENSE)
     assert planner("plan", "dense.yaml", "--out", "run", "--quiet").status == EXIT_DONE
     nodes = tuple(replace(eight(name), cpus=192.0) for name in ("n0", "n1", "n2", "n3", "n4"))
     victim = replace(pod("d", "n4", range(2, 5)), preemptible=True, checkpoint_age_s=3600.0)
-    pods = (pod("a", "n0", range(1)), pod("b", "n1", range(1)), pod("c", "n4", range(2), locked=True), victim)
+    on_last = (pod("c", "n4", range(1), locked=True), pod("e", "n4", range(1, 2)), victim)
+    pods = (pod("a", "n0", range(1)), pod("b", "n1", range(1)), *on_last)
     write_cluster(Cluster(name="crowded", nodes=nodes, pods=pods), Path("c.yaml"))
     words = (
-        "1 of its 15 servers find no room on the cluster; for h20-2g-decode-1, 1 move would host it (0.25 GPU-hours "
+        "1 of its 14 servers find no room on the cluster; for h20-4g-decode-1, 1 move would host it (0.25 GPU-hours "
         "with both copies up) against 1 eviction (3 GPU-hours lost)"
     )
     answer = planner("place", "run", "--cluster", "c.yaml", "--moves", 4, "--out", "advised")
