@@ -49,8 +49,8 @@ def limits(context: CostContext, cost: StepCost, tp: Array, dp: Array) -> StepCo
         sum((as_array(getattr(part, name)) for part in parts), start=as_array(0.0))
         for name in ("compute_ms", "memory_ms", "network_ms")
     ]
-    least = np.maximum(np.maximum(*resources[:2]), resources[2])
-    return replace(cost, parts=parts, total_ms=least * cost.scale)
+    unscaled_ms = np.maximum(np.maximum(*resources[:2]), resources[2])
+    return replace(cost, parts=parts, total_ms=unscaled_ms * cost.scale)
 
 
 def _limit_of(context: CostContext, part: Part, tp: Array, dp: Array) -> Part:

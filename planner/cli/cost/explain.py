@@ -90,8 +90,8 @@ def command(
 
 def _warn_of_others(settings: "CostSettings", file: Path, here: str) -> None:
     """Paces are those of one place each: a calibration of another engine or model moves nothing here."""
-    told = settings.calibration.factors if settings.calibration else ()
-    paces = [factor.family for factor in told if factor.name.startswith("pace_")]
+    factors = settings.calibration.factors if settings.calibration else ()
+    paces = [factor.family for factor in factors if factor.name.startswith("pace_")]
     if paces and here not in paces:
         screen.show_warning(f"{file} tells nothing of {here}, but of {', '.join(dict.fromkeys(paces))}: see --engine.")
 

@@ -17,10 +17,8 @@ from math import ceil
 import numpy as np
 
 from planner.cost.arrays import Array
-from planner.cost.kernels import KernelTime
-from planner.cost.kernels.grid import no_answer
 from planner.cost.layers.seam import Decoded, Intake, LayerCost, LayerWork, causal_pairs
-from planner.cost.measured import Kernels, Products
+from planner.cost.measured import Products
 from planner.domain.model import CompressedAttention
 from planner.domain.model.compressed import OVERLAPPING, PAGE_TOKENS, page_bytes
 
@@ -94,20 +92,10 @@ def _products(kind: CompressedAttention, hidden_size: int, tp: Array) -> Product
     return ((_weights(kind, hidden_size, tp) / hidden_size, np.full(np.shape(tp), float(hidden_size))),)
 
 
-def _context(kind: CompressedAttention, kernels: Kernels, intake: Intake, tp: Array) -> KernelTime:  # noqa: ARG001 - the seam's
-    return no_answer(intake.prompts, tp)
-
-
-def _generation(kind: CompressedAttention, kernels: Kernels, decoded: Decoded, tp: Array) -> KernelTime:  # noqa: ARG001 - the seam's
-    return no_answer(decoded.sequences, tp)
-
-
 COMPRESSED = LayerCost(
     weights=_weights,
     prefill=_prefill,
     decode=_decode,
     cached=_cached,
     products=_products,
-    context=_context,
-    generation=_generation,
 )

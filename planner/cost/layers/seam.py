@@ -20,6 +20,7 @@ import numpy as np
 
 from planner.cost.arrays import Array
 from planner.cost.kernels import KernelTime
+from planner.cost.kernels.grid import no_answer
 from planner.cost.measured import Kernels, Products
 
 
@@ -62,6 +63,10 @@ class LayerWork:
     cache_bytes: Array
 
 
+def _unmeasured(_kind: Any, _kernels: Kernels, work: Intake | Decoded, tp: Array) -> KernelTime:
+    return no_answer(work.new, tp)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerCost:
     """The formulas of one kind. Each is handed the kind's record, which it alone knows.
@@ -72,7 +77,7 @@ class LayerCost:
     cached: (kind, tokens of a sequence, tp, kv_bytes) -> cache of a sequence on one GPU (bytes)
     products: (kind, hidden size, tp) -> (columns, what is summed over) of the projections on one GPU
     context, generation: (kind, kernels, intake or decoded, tp) -> measured time of what is no projection, or, where
-        tables have its attention `with_projections`, of all of it
+        tables have its attention `with_projections`, of all of it; none by default
     alignment: tokens that an engine's blocks are multiples of where they have to be as large as a state
     """
 
@@ -81,8 +86,8 @@ class LayerCost:
     decode: Callable[[Any, int, Decoded, Array, float], LayerWork]
     cached: Callable[[Any, Array, Array, float], Array]
     products: Callable[[Any, int, Array], Products]
-    context: Callable[[Any, Kernels, Intake, Array], KernelTime]
-    generation: Callable[[Any, Kernels, Decoded, Array], KernelTime]
+    context: Callable[[Any, Kernels, Intake, Array], KernelTime] = _unmeasured
+    generation: Callable[[Any, Kernels, Decoded, Array], KernelTime] = _unmeasured
     with_projections: Callable[[Any, Kernels], bool] = lambda _, __: False
     alignment: int = 16
 

@@ -117,8 +117,8 @@ def _run(row: PointRow) -> BenchmarkRun:
 
 def _word(row: PointRow, name: str, form: str) -> str:
     """One of the `name=value` words of a row's source; empty where there is none of that form."""
-    found = re.search(rf"\b{name}=({form})(?!\d)", row.text("silicon_data_source"))
-    return found[1] if found else ""
+    word = re.search(rf"\b{name}=({form})(?!\d)", row.text("silicon_data_source"))
+    return word[1] if word else ""
 
 
 def _of_inferencex(row: PointRow) -> bool:
@@ -169,13 +169,15 @@ def _pool(row: PointRow, side: str) -> Pool:
 
 def _doubt(row: PointRow, day: str, decode: Pool) -> str:
     """Why nothing may be concluded from a row; empty where nothing speaks against it."""
-    split, told = row.text("mode") != "agg", _concurrency(row)
-    in_batches = (row.positive_or_none("batch_size") or told or 0.0) * (row.whole("attention_dp_size", default=1) or 1)
+    is_split, concurrency = row.text("mode") != "agg", _concurrency(row)
+    in_batches = (row.positive_or_none("batch_size") or concurrency or 0.0) * (
+        row.whole("attention_dp_size", default=1) or 1
+    )
     doubts = {
         "it does not tell how many workers its pools have.": not decode.workers,
-        "it does not tell its concurrency.": told is None,
-        "its batch size and concurrency do not agree.": not split and told != in_batches,
-        "its degrees look like those of a pool of split serving.": not split and row.text("system").startswith("gb"),
+        "it does not tell its concurrency.": concurrency is None,
+        "its batch size and concurrency do not agree.": not is_split and concurrency != in_batches,
+        "its degrees look like those of a pool of split serving.": not is_split and row.text("system").startswith("gb"),
         "its pipeline stages are not predicted.": row.whole("pp_size", default=1) > 1,
         "it does not tell whether drafts were on.": _drafts_are_untold(row, day),
     }

@@ -156,10 +156,10 @@ def time_span(values: Iterable[float | None]) -> str:
 def range_span(rows: Iterable[BucketLatency | RangeService]) -> str:
     """P10 and P90 of what the late times will be, from the least to the largest; empty where a row has no band."""
     ends = [(row.low_ms, row.high_ms) for row in rows]
-    known = [(low, high) for low, high in ends if low is not None and high is not None]
-    if not known or len(known) < len(ends):
+    spans = [(low, high) for low, high in ends if low is not None and high is not None]
+    if not spans or len(spans) < len(ends):
         return ""
-    return time_span((min(low for low, _ in known), max(high for _, high in known)))
+    return time_span((min(low for low, _ in spans), max(high for _, high in spans)))
 
 
 def simplicity_plot(plan: Plan) -> Plot:

@@ -70,8 +70,8 @@ def settings_table(plan: Plan) -> DataTable:
 
 def _band(bands: Mapping[tuple[str, Phase], Band | None], card: Card) -> Band | None:
     """How far off a server's rate may be; of one that does both phases, in a plan of before, the wider half's."""
-    known = [band for phase in (card.phase, *halves_of(card.phase)) if (band := bands.get((card.gpu, phase)))]
-    return max(known, key=lambda band: band.high - band.low, default=None)
+    bands_there = [band for phase in (card.phase, *halves_of(card.phase)) if (band := bands.get((card.gpu, phase)))]
+    return max(bands_there, key=lambda band: band.high - band.low, default=None)
 
 
 def _whose(plan: Plan) -> str:
