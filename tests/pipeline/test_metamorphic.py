@@ -36,12 +36,12 @@ LEVELLED = Draw(
 
 def test_free_forms_are_compared_as_the_rule_compares_that_chooses_them() -> None:
     """Split pools may serve more under levels than aggregated ones without: their rates are no broken order."""
-    forms = {form: outcome(replace(LEVELLED, serving=form)).served for form in ("split", "aggregated")}
+    forms = {form: outcome(replace(LEVELLED, serving=form)) for form in ("split", "aggregated")}
     free = outcome(LEVELLED)
-    # both are within the gap of the best of their own programme, either may be the nearer
-    assert free.served == pytest.approx(forms[free.form.value], rel=2 * GAP)
-    best = max(worth_of(served, ServingForm(form)) for form, served in forms.items())
-    assert free.value == pytest.approx(best, rel=2 * GAP)
+    # Where forms are free split pools may have servers of both phases beside them, and serve more.
+    assert forms[free.form.value].served * (1 - GAP) <= free.served <= free.bound * (1 + 1e-6)
+    best = max(worth_of(alone.served, ServingForm(form)) for form, alone in forms.items())
+    assert free.value >= best * (1 - GAP)
     loose = outcome(replace(LEVELLED, ttft_ms=0.0))
     assert Check(name="no levels", draw=LEVELLED, least=free.value, better=loose).holds
 
