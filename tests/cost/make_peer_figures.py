@@ -71,15 +71,15 @@ def engine(
     return EngineHandle.compile(path, system, backend, nextn=drafts, **degrees, **dict(modes))
 
 
-def engines(run: BenchmarkRun) -> Iterator[EngineHandle]:
-    """What it has for a run, the nearest first."""
+def choices(run: BenchmarkRun) -> Iterator[tuple[str, str, str, Pool, int, tuple[tuple[str, str], ...]]]:
+    """What `engine` may be asked for a run, the nearest first."""
     text = run.precision.text.lower()
-    found = [own for (start, of), own in CHECKPOINTS.items() if run.model.startswith(start) and of in ("", text)]
-    if found and run.gpu in SYSTEMS and run.engine:
-        path, modes = found[0]
+    checkpoints = [own for (start, of), own in CHECKPOINTS.items() if run.model.startswith(start) and of in ("", text)]
+    if checkpoints and run.gpu in SYSTEMS and run.engine:
+        path, modes = checkpoints[0]
         place = (path, SYSTEMS[run.gpu], BACKENDS[habits(run.engine).name])
         for second in SECOND_CHOICES:
-            yield engine(*place, run.decode, run.precision.mtp_tokens, tuple((modes | second).items()))
+            yield (*place, run.decode, run.precision.mtp_tokens, tuple((modes | second).items()))
 
 
 def decode_ms(peer: EngineHandle, sequences: float, run: BenchmarkRun) -> float:
@@ -103,12 +103,11 @@ def figures_of(peer: EngineHandle, run: BenchmarkRun) -> dict[Metric, float]:
 
 
 def predicted(run: BenchmarkRun) -> dict[Metric, float]:
-    """Nothing where its tables have no operation of the run."""
-    choices = engines(run)
-    while True:
+    """Nothing where its tables have no operation of the run, which it tells by one of many errors."""
+    for choice in choices(run):
         with contextlib.suppress(ValueError, RuntimeError, KeyError, NotImplementedError):
-            peer = next(choices, None)
-            return {} if peer is None else figures_of(peer, run)
+            return figures_of(engine(*choice), run)
+    return {}
 
 
 def main() -> None:
