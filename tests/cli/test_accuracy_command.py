@@ -168,8 +168,8 @@ def test_phases_that_nothing_was_measured_of_stay_as_they_were(planner: Command)
     own = {"pace_decode.H20 deepseek-r1 vllm", "pace_prefill.H100 deepseek-r1 vllm"}
     assert own < set(factors)
     assert {name.partition(".")[2].split()[0] for name in set(factors) - own} == {"MI355X"}
-    asked = ("cost", "accuracy", "other.csv", "--json")
-    before, after = planner(*asked).json[0], planner(*asked, "--calibration", "mixed.yaml").json[0]
+    command = ("cost", "accuracy", "other.csv", "--json")
+    before, after = planner(*command).json[0], planner(*command, "--calibration", "mixed.yaml").json[0]
     assert abs(after["rate_error"]) < 0.2 * abs(before["rate_error"])
 
 

@@ -55,8 +55,8 @@ def test_a_calibration_tells_how_far_it_was_off_what_it_did_not_see(planner: Com
     rows = "".join(f"H20,deepseek-v3,decode,1,32,32,4096,{batch},{ms}\n" for batch, ms in ((8, 30), (32, 41), (64, 55)))
     Path("three.csv").write_text("gpu,model,phase,tp,dp,ep,length,batch,ms\n" + rows, encoding="utf-8")
     assert planner("cost", "calibrate", "three.csv", "--engine", "vllm", "--out", "mine.yaml").status == EXIT_DONE
-    mine = ("--engine", "vllm", "--calibration", "mine.yaml")
-    explained = planner(*EXPLAIN, *mine, "--json").json
+    calibrated = ("--engine", "vllm", "--calibration", "mine.yaml")
+    explained = planner(*EXPLAIN, *calibrated, "--json").json
     assert explained["band"]["basis"] == "3 left-out points of deepseek-v3 on H20 in decode, the user's own"
     text = Path("mine.yaml").read_text(encoding="utf-8")
     low = re.search(r"low: ([\d.]+)", text)
@@ -214,12 +214,12 @@ def test_calibrate_writes_a_file_that_a_scenario_can_name(planner: Command, meas
         encoding="utf-8",
     )
     assert planner("check", "s.yaml").status == EXIT_DONE
-    asked = (*(word if word != "H20" else "H200" for word in EXPLAIN), "--calibration", "measured.calibration.yaml")
-    plain = planner(*asked[:-2], "--engine", "vllm", "--json").json
-    fitted = planner(*asked, "--engine", "vllm", "--json").json
+    command = (*(word if word != "H20" else "H200" for word in EXPLAIN), "--calibration", "measured.calibration.yaml")
+    plain = planner(*command[:-2], "--engine", "vllm", "--json").json
+    fitted = planner(*command, "--engine", "vllm", "--json").json
     assert fitted["total_ms"] != plain["total_ms"]
     assert (plain["origin"], fitted["origin"]) == ("carried over", "user's measurement")
-    elsewhere = planner(*asked, "--engine", "sglang")
+    elsewhere = planner(*command, "--engine", "sglang")
     assert elsewhere.status == EXIT_DONE
     assert "measured.calibration.yaml tells nothing of H200 deepseek-r1 sglang" in elsewhere.err
 

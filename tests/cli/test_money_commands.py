@@ -77,12 +77,12 @@ def test_a_fleet_at_hand_of_a_trace_of_ones_own(planner: Command) -> None:
 
 def test_what_was_never_measured_stands_at_the_head(planner: Command) -> None:
     """A model that no run was of, on a type that was measured with others."""
-    asked = ("--model", "qwen3-8b", "--workload", "normal-500-2000", "--tpot", "60ms")
-    text = planner("max", "--inventory", "H20=1", *asked).out
+    demand = ("--model", "qwen3-8b", "--workload", "normal-500-2000", "--tpot", "60ms")
+    text = planner("max", "--inventory", "H20=1", *demand).out
     said = "no measurement of this model (H20)"
     first = "Measure one server before you rent many: `planner cost measure` says which runs tell most."
     assert text.splitlines()[1] == f"Carried over: {said}. {first}"
-    answer = planner("max", "--inventory", "H20=1", *asked, "--json").json
+    answer = planner("max", "--inventory", "H20=1", *demand, "--json").json
     assert answer["carried_over"] == said
     assert all(row["low_ms"] < row["late_ms"] < row["high_ms"] for row in answer["latency"] if row["late_ms"])
 

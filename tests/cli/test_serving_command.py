@@ -51,8 +51,8 @@ def test_table_figure_and_page_are_written(planner: Command, llama: Path) -> Non
 
 
 def test_json_is_one_document_and_an_old_result_stays(planner: Command, llama: Path) -> None:
-    asked = ("serving", llama, "--tpot", "22,24", "--out", "s", "--json")
-    answer = planner(*asked)
+    command = ("serving", llama, "--tpot", "22,24", "--out", "s", "--json")
+    answer = planner(*command)
     assert (answer.status, answer.err) == (EXIT_DONE, "")
     assert answer.json["bounds_ms"] == [22, 24]
     assert answer.json["changes"] == []
@@ -62,10 +62,10 @@ def test_json_is_one_document_and_an_old_result_stays(planner: Command, llama: P
     rates = {(point["tpot_ms"], point["serving"]): point["rate_rps"] for point in answer.json["points"]}
     assert len(rates) == 6
     assert rates[24, "split"] > rates[24, "aggregated"] > 0
-    again = planner(*asked)
+    again = planner(*command)
     assert (again.status, again.out) == (EXIT_BAD_INPUT, "")
     assert "--force" in again.err
-    assert planner(*asked, "--force").status == EXIT_DONE
+    assert planner(*command, "--force").status == EXIT_DONE
 
 
 def test_without_a_folder_nothing_is_written(planner: Command, llama: Path) -> None:

@@ -100,15 +100,15 @@ def points(runs: Iterable[NamedRun]) -> list[Point]:
     gpus, models = files.measured_records(tuple(steps.values()), "published")
     kept = csv.DictReader(text_lines(LEFT_OUT))
     rows = [row for row in kept if row["metric"] == Metric.STEP or row["kind"] in FIGURES]
-    found = []
+    bands = []
     for row in rows:
         if row["metric"] != Metric.STEP:
-            found.append(_of_run(row, by_place[row["file"], int(row["row"])]))
+            bands.append(_of_run(row, by_place[row["file"], int(row["row"])]))
         elif int(row["row"]) in steps:
             step = steps[int(row["row"])]
             place = {"gpu": gpus[step.gpu], "model": models[step.model], "configuration": ("step", step.row)}
-            found.append(Point(cells=row, figure=step.phase, measured=step.ms, **place))
-    return found
+            bands.append(Point(cells=row, figure=step.phase, measured=step.ms, **place))
+    return bands
 
 
 def _of_run(row: Mapping[str, str], named: NamedRun) -> Point:
@@ -132,11 +132,11 @@ def residuals(found: Iterable[Point]) -> list[Residual]:
     """Of every left-out prediction by new engines."""
     listed = list(found)
     names = names_by_shape(point.model for point in listed)
-    known = []
+    residuals = []
     for point in listed:
         if not point.old:
             kind, name = MOE if point.model.routed_experts else DENSE, names[point.model.parameters]
-            known.append(
+            residuals.append(
                 Residual(
                     row=point.row,
                     figure=point.figure,
@@ -150,7 +150,7 @@ def residuals(found: Iterable[Point]) -> list[Residual]:
                     },
                 )
             )
-    return known
+    return residuals
 
 
 def names_by_shape(models: Iterable[ModelSpec]) -> dict[int, str]:

@@ -106,11 +106,11 @@ def _part(setting: object, by: str) -> str:
 
 def left_out(evidence: Evidence, by: str) -> Iterator[tuple[Place, float]]:
     """What was predicted of every figure by paces that had left it out, where there is an answer."""
-    told = {(of.file, of.row): [] for of in (entry.run for entry in evidence.runs)}
+    runs_by_row = {(of.file, of.row): [] for of in (entry.run for entry in evidence.runs)}
     for entry, run in paced_runs([entry for entry in evidence.runs if not entry.reason and not entry.run.doubt]):
-        told[entry.run.file, entry.run.row].append(run)
+        runs_by_row[entry.run.file, entry.run.row].append(run)
     for seen, left in folds(evidence, by):
-        paces = fit_paces([run for entry in seen.runs for run in told[entry.run.file, entry.run.row]]).paces
+        paces = fit_paces([run for entry in seen.runs for run in runs_by_row[entry.run.file, entry.run.row]]).paces
         places, by_run = places_of(seen), {(entry.run.file, entry.run.row): entry for entry in left.runs}
         for figure in figures(left.runs, among=evidence.runs, paces=paces):
             run = figure.run

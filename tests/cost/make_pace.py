@@ -46,10 +46,10 @@ def text(fit: PaceFit) -> str:
 
 
 def _row(group: tuple[str, ...], added: Sequence[tuple[object, float]]) -> list[str]:
-    told = [
+    paces = [
         f"({json.dumps(of) if isinstance(of, str) else of}, {more:.3f})" for of, more in added if abs(more) >= LEAST
     ]
-    return [f"    {_words(group)}: ({', '.join(told)},),\n"] if told else []
+    return [f"    {_words(group)}: ({', '.join(paces)},),\n"] if paces else []
 
 
 def _words(group: tuple[str, ...]) -> str:

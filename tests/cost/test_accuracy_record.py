@@ -127,8 +127,8 @@ class TestBands:
     @pytest.mark.parametrize("relation", make_bands.COLUMNS)
     def test_bands_of_half_of_the_configurations_cover_the_other_half(self, relation: Relation) -> None:
         """Overall, and in each slice of a hundred; where nothing was left out in this way there is nothing to cover."""
-        known = known_residuals()
-        tried = list(crossed(known, relation))
+        residuals = known_residuals()
+        tried = list(crossed(residuals, relation))
         if not tried:
             assert relation is Relation.ENGINE, "but for engines, all were left out"
             return
@@ -143,10 +143,10 @@ class TestBands:
 
     def test_they_score_better_than_those_by_family_and_phase_did(self) -> None:
         """On runs that those were not made of."""
-        known = known_residuals()
-        tried = [row for row in crossed(known, Relation.SAME) if "silicon" in row[0].dimensions["file"]]
+        residuals = known_residuals()
+        tried = [row for row in crossed(residuals, Relation.SAME) if "silicon" in row[0].dimensions["file"]]
         if not tried:
-            assert {residual.dimensions["file"] for residual in known} == SEEN_BEFORE
+            assert {residual.dimensions["file"] for residual in residuals} == SEEN_BEFORE
             return
         new = np.mean([score(log, low, high) for _, log, low, high in tried])
         old = np.mean([score(log, *BEFORE[residual.figure]) for residual, log, *_ in tried])

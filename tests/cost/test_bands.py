@@ -163,11 +163,11 @@ class TestRelations:
             **{"name": "kernels_decode", "family": "rubin", "value": 0.5, "unit": "1", "origin": Origin.USER},
             **{"source": "mine", "gpus": ("R1",), "measured": (("R1", "mixtral-8x7b"),)},
         )
-        mine, new = Calibration(name="mine", factors=(own,)), replace(gpu("H200"), name="R1", family="rubin")
-        assert relation_of(new, model("mixtral-8x7b"), "vllm", mine) is Relation.SAME
-        assert relation_of(replace(new, name="R2"), model("mixtral-8x7b"), "", mine) is Relation.GPU
-        assert relation_of(new, model("qwen3-8b"), "", mine) is Relation.MODEL
-        published = replace(mine, factors=(replace(own, origin=Origin.PUBLISHED),))
+        calibration, new = Calibration(name="mine", factors=(own,)), replace(gpu("H200"), name="R1", family="rubin")
+        assert relation_of(new, model("mixtral-8x7b"), "vllm", calibration) is Relation.SAME
+        assert relation_of(replace(new, name="R2"), model("mixtral-8x7b"), "", calibration) is Relation.GPU
+        assert relation_of(new, model("qwen3-8b"), "", calibration) is Relation.MODEL
+        published = replace(calibration, factors=(replace(own, origin=Origin.PUBLISHED),))
         assert relation_of(new, model("mixtral-8x7b"), "", published) is Relation.FORMULAS
 
 
@@ -195,8 +195,8 @@ class TestEstimates:
             for phase, low in zip(PHASES, (0.8, 0.9), strict=True)
         ]
         for bands, due in ((own, (0.8, 1.2, 10)), (own[:1], (both.low, both.high, both.points))):
-            mine = CostSettings(calibration=Calibration(name="mine", factors=BUILT_IN.factors, bands=tuple(bands)))
-            band = band_of(gpu("H200"), model("deepseek-v3"), Phase.MIXED, mine)
+            settings = CostSettings(calibration=Calibration(name="mine", factors=BUILT_IN.factors, bands=tuple(bands)))
+            band = band_of(gpu("H200"), model("deepseek-v3"), Phase.MIXED, settings)
             assert (band.low, band.high, band.points) == due
 
     def test_tables_placements_and_explanations_carry_it(self) -> None:

@@ -103,7 +103,7 @@ class TestUsersMeasurements:
 
     def test_one_place_moves_no_other(self) -> None:
         rows = [replace(m, ms=m.ms * 2) for m in made_with(BUILT_IN, decode_steps())]
-        mine = fit_calibration(rows, *RECORDS, name="mine").calibration
+        calibration = fit_calibration(rows, *RECORDS, name="mine").calibration
         elsewhere = [
             replace(rows[0], gpu="H100"),
             replace(rows[0], engine="sglang"),
@@ -111,11 +111,11 @@ class TestUsersMeasurements:
             replace(rows[0], phase=Phase.PREFILL, batch=2),
         ]
         for m in elsewhere:
-            assert predict_ms(m, gpu(m.gpu), load_model("deepseek-v3"), mine) == predict_ms(
+            assert predict_ms(m, gpu(m.gpu), load_model("deepseek-v3"), calibration) == predict_ms(
                 m, gpu(m.gpu), load_model("deepseek-v3")
             )
         llama = replace(rows[0], model="llama-3.1-70b", tp=8, dp=1, ep=1)
-        before, after = (predict_ms(llama, gpu("H200"), load_model("llama-3.1-70b"), of) for of in (None, mine))
+        before, after = (predict_ms(llama, gpu("H200"), load_model("llama-3.1-70b"), of) for of in (None, calibration))
         assert before == after
 
     def test_nothing_to_fit_is_refused(self) -> None:
@@ -172,19 +172,19 @@ class TestOrigins:
     def test_a_users_measurement_comes_first(self) -> None:
         deepseek, llama = load_model("deepseek-v3"), load_model("llama-3.1-70b")
         rows = made_with(BUILT_IN, [replace(step("H200", Phase.DECODE, 4096, 64), engine="vllm")])
-        mine = CostSettings(engine="vllm", calibration=fit_calibration(rows, *RECORDS, name="mine").calibration)
+        calibrated = CostSettings(engine="vllm", calibration=fit_calibration(rows, *RECORDS, name="mine").calibration)
         first = (Origin.USER, "measured on deepseek-v3 on H200: fitted to 1 measurement")
-        assert origin_of(gpu("H200"), deepseek, Phase.DECODE, mine) == first
-        assert origin_of(gpu("H200"), deepseek, Phase.MIXED, mine) == first
+        assert origin_of(gpu("H200"), deepseek, Phase.DECODE, calibrated) == first
+        assert origin_of(gpu("H200"), deepseek, Phase.MIXED, calibrated) == first
         others = [
-            (gpu("H200"), deepseek, Phase.PREFILL, mine),
-            (gpu("H200"), deepseek, Phase.DECODE, replace(mine, engine="sglang")),
-            (gpu("H100"), deepseek, Phase.DECODE, mine),
-            (gpu("H200"), llama, Phase.DECODE, mine),
+            (gpu("H200"), deepseek, Phase.PREFILL, calibrated),
+            (gpu("H200"), deepseek, Phase.DECODE, replace(calibrated, engine="sglang")),
+            (gpu("H100"), deepseek, Phase.DECODE, calibrated),
+            (gpu("H200"), llama, Phase.DECODE, calibrated),
         ]
         for other in others:
             assert origin_of(*other)[0] is not Origin.USER
-        assert relation_of(gpu("H200"), deepseek, "vllm", mine.calibration) is Relation.SAME
+        assert relation_of(gpu("H200"), deepseek, "vllm", calibrated.calibration) is Relation.SAME
 
 
 def test_a_factor_is_the_familys_or_its_vendors_or_that_of_any() -> None:

@@ -162,11 +162,11 @@ def test_beyond_what_was_measured_time_goes_with_the_work() -> None:
 
 def test_shapes_that_nobody_measured_take_a_neighbour_by_its_work() -> None:
     tables = shipped("H200", "sglang")
-    near, asked = (tables.moe("fp8_block", 64, 7168, inter, 8, 256, 1, 8) for inter in (2048, 2200))
-    assert (near.basis, asked.basis) == (Basis.MEASURED, Basis.SCALED)
+    near, between = (tables.moe("fp8_block", 64, 7168, inter, 8, 256, 1, 8) for inter in (2048, 2200))
+    assert (near.basis, between.basis) == (Basis.MEASURED, Basis.SCALED)
     launch = tables.grids["moe"].launch_ms
     assert launch < 0.05
-    assert asked.ms - launch == pytest.approx((near.ms - launch) * 2200 / 2048, rel=1e-4)
+    assert between.ms - launch == pytest.approx((near.ms - launch) * 2200 / 2048, rel=1e-4)
     heads = [tables.context_attention(1, 16_384, count, 8, 128) for count in (64, 72)]
     assert heads[1].ms == pytest.approx(heads[0].ms * 72 / 64, rel=0.001)
     window = tables.generation_attention(64, np.array([1000, 3000, 90_000]), 8, 1, 64, window=2500)

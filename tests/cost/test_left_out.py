@@ -24,11 +24,11 @@ def what(entry: NamedRun, by: str) -> object:
 @pytest.mark.parametrize("by", PROTOCOLS)
 def test_everything_is_left_out_once_and_unseen(by: str) -> None:
     usable = [entry for entry in all_evidence().runs if not entry.reason]
-    told = {id(entry): what(entry, by) for entry in usable}
+    left_by_run = {id(entry): what(entry, by) for entry in usable}
     left_rows, steps = [], []
     for seen, left in folds(all_evidence(), by):
         assert len(seen.runs) + len(left.runs) + sum(not e.run.engine for e in usable if by == "engine") == len(usable)
-        assert {told[id(e)] for e in left.runs}.isdisjoint(told[id(e)] for e in seen.runs if e.run.engine)
+        assert {left_by_run[id(e)] for e in left.runs}.isdisjoint(left_by_run[id(e)] for e in seen.runs if e.run.engine)
         left_rows += [(entry.run.file, entry.run.row) for entry in left.runs]
         steps += [m.row for m in left.measurements]
     named = [entry for entry in usable if by != "engine" or entry.run.engine]
@@ -48,9 +48,9 @@ def test_only_what_is_carried_over_is_told() -> None:
     for seen, left in folds(all_evidence(), "engine"):
         if {habits(entry.run.engine).name for entry in left.runs} == {"vllm"}:
             places = places_of(seen)
-            told = {(e.run.model, e.run.gpu): carried(places, e, "engine") for e in left.runs}
-            assert not told["minimax-m2.5", "DGX-B200"]
-            assert told["gpt-oss-120b", "H200"]
+            carried_over = {(e.run.model, e.run.gpu): carried(places, e, "engine") for e in left.runs}
+            assert not carried_over["minimax-m2.5", "DGX-B200"]
+            assert carried_over["gpt-oss-120b", "H200"]
     alone = {
         (entry.run.model, entry.run.gpu)
         for places, left in ((places_of(seen), left) for seen, left in folds(all_evidence(), "gpu"))

@@ -221,26 +221,26 @@ BY_HAND = {
 def test_limits_are_those_worked_out_by_hand(case: tuple[str, Phase, int, int, int]) -> None:
     name, phase, tp, dp, batch = case
     context = CostContext(gpu=gpu("H200"), model=model(name), settings=CostSettings())
-    least = step_limit(context, Steps.at(phase, tp, dp, 1, length=4096, batch=batch))
-    found = {part.name: float(limit_ms(part)) for part in least.parts}
-    assert {part: found[part] for part in BY_HAND[case]} == pytest.approx(BY_HAND[case], rel=1e-9)
+    limit = step_limit(context, Steps.at(phase, tp, dp, 1, length=4096, batch=batch))
+    part_limits_ms = {part.name: float(limit_ms(part)) for part in limit.parts}
+    assert {part: part_limits_ms[part] for part in BY_HAND[case]} == pytest.approx(BY_HAND[case], rel=1e-9)
 
 
 @pytest.mark.parametrize(("stages", "slowest"), [(1, 1.0), (3, 81 / 80)])  # 27 of 80 layers, and two others
 def test_the_limit_of_a_step_is_its_busiest_resource(stages: int, slowest: float) -> None:
     """A decode step of Llama 70B reads for 5.8 ms, and multiplies and sends in less, at the same time."""
     context = CostContext(gpu=gpu("H200"), model=model("llama-3.1-70b"), settings=CostSettings())
-    least = step_limit(context, Steps.at(Phase.DECODE, 8, 1, stages, length=4096, batch=64 * stages))
+    limit = step_limit(context, Steps.at(Phase.DECODE, 8, 1, stages, length=4096, batch=64 * stages))
     hand = BY_HAND["llama-3.1-70b", Phase.DECODE, 8, 1, 64]
     read = sum(hand[part] for part in ("projections", "attention", "dense", "head"))
-    assert float(least.total_ms) == pytest.approx(read * slowest, rel=1e-9)
+    assert float(limit.total_ms) == pytest.approx(read * slowest, rel=1e-9)
 
 
 def test_every_chunk_of_a_long_prompt_reads_all_experts() -> None:
     context = CostContext(gpu=gpu("H200"), model=model("gpt-oss-120b"), settings=CostSettings())
-    least = step_limit(context, Steps.at(Phase.PREFILL, 1, 1, 1, length=3 * 16384, batch=1))
+    limit = step_limit(context, Steps.at(Phase.PREFILL, 1, 1, 1, length=3 * 16384, batch=1))
     every = 36 * 128 * 3 * 2880 * 2880 * 4.25 / 8
-    assert float(least.part("routed experts").memory_ms) == pytest.approx(3 * every / H200["memory"], rel=1e-9)
+    assert float(limit.part("routed experts").memory_ms) == pytest.approx(3 * every / H200["memory"], rel=1e-9)
 
 
 def test_limits_are_of_the_data_sheet_alone() -> None:

@@ -71,9 +71,9 @@ def test_ten_own_runs_of_every_machine() -> None:
     errors = []
     for chosen in sorted({machine(entry) for entry in sound_runs()}):
         logs = {id(entry): paced for entry, paced in told()}
-        mine = [logs[id(entry)] for entry in runs_of(chosen) if id(entry) in logs]
-        if len(mine) >= FEWEST:
-            pace, others = of_own(chosen, mine[:OWN]), np.array([paced.log for paced in mine[OWN:]])
+        chosen_logs = [logs[id(entry)] for entry in runs_of(chosen) if id(entry) in logs]
+        if len(chosen_logs) >= FEWEST:
+            pace, others = of_own(chosen, chosen_logs[:OWN]), np.array([paced.log for paced in chosen_logs[OWN:]])
             errors.append([np.minimum(1.0, np.abs(np.exp(p - others) - 1)).mean() for p in (0.0, pace)])
     assert len(errors) == 26
     assert 100 * np.mean(errors, axis=0) == pytest.approx([14.0, 10.2], abs=0.3)
@@ -91,10 +91,10 @@ def of_somebody(count: int) -> tuple[NamedRun, ...]:
 
 def test_ten_runs_of_a_slower_machine_tell_the_others() -> None:
     others = [slowed(entry) for entry in runs_of(PLACE)[OWN : OWN + MOST_OTHERS]]
-    mine = fitted(of_somebody(OWN)).calibration
+    calibration = fitted(of_somebody(OWN)).calibration
     logs = [paced for _, paced in paced_runs(of_somebody(OWN), BUILT_IN_PACES)]
-    assert np.log(mine.factors[0].value) == pytest.approx(of_own(PLACE, logs))
-    before, after = error(figures(others)), error(figures(others, mine))
+    assert np.log(calibration.factors[0].value) == pytest.approx(of_own(PLACE, logs))
+    before, after = error(figures(others)), error(figures(others, calibration))
     assert before > 0.25
     assert after < 0.4 * before
 
@@ -117,11 +117,11 @@ def test_a_fit_tells_what_it_was_made_of() -> None:
 
 
 def test_other_machines_stay_as_they_were() -> None:
-    mine = fitted(of_somebody(OWN)).calibration
+    calibration = fitted(of_somebody(OWN)).calibration
     for other in ((*PLACE[:2], "vllm"), ("H200", *PLACE[1:])):
         some = runs_of(other)[:4]
         assert len(some) == 4
-        for one, before in zip(figures(some, mine), figures(some), strict=True):
+        for one, before in zip(figures(some, calibration), figures(some), strict=True):
             assert one.predicted == before.predicted
 
 

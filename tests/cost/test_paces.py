@@ -49,12 +49,12 @@ class TestTheFit:
     def test_a_version_takes_what_it_alone_explains(self) -> None:
         runs = [run(0.0, version="1")] * 200 + [run(0.3, version="2")] * 200
         pace = fit_paces(runs).paces[GROUP]
-        told = dict(pace.versions)
-        assert told["2"] - told["1"] == pytest.approx(0.3, rel=0.05)
+        ln_by_version = dict(pace.versions)
+        assert ln_by_version["2"] - ln_by_version["1"] == pytest.approx(0.3, rel=0.05)
         assert VERSION_SPREAD > 0
         # One that was not measured has what is common to both.
         assert pace.of_versions(["3"]).ln == pytest.approx([pace.ln])
-        assert pace.of_versions(["2", "1"]).ln - pace.ln == pytest.approx([told["2"], told["1"]])
+        assert pace.of_versions(["2", "1"]).ln - pace.ln == pytest.approx([ln_by_version["2"], ln_by_version["1"]])
 
     def test_pools_of_prefill_have_a_pace_of_their_own(self) -> None:
         """Neither teaches the other, and a single pool is shrunk as any normal effect."""

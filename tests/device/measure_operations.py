@@ -300,17 +300,18 @@ def main(arguments: Sequence[str] | None = None) -> list[Compared]:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--gpu", required=True, help="the GPU type at hand, by its name in gpu_specs")
     parser.add_argument("--engine", default="vllm", help="whose measured kernels to compare with")
-    asked = parser.parse_args(arguments)
-    gpu = load_gpu_spec(asked.gpu)
+    options = parser.parse_args(arguments)
+    gpu = load_gpu_spec(options.gpu)
     if not torch.cuda.is_available():
         raise SystemExit("measure_operations: torch sees no GPU here, and nothing was measured.")
-    tables, rows = kernel_tables(gpu.name, asked.engine), []
+    tables, rows = kernel_tables(gpu.name, options.engine), []
     for operation in operations(fp8=torch.cuda.get_device_capability() >= (8, 9)):
         rows.append(compared(operation, gpu, tables, median_ms(built(operation, "cuda"))))
         torch.cuda.empty_cache()
     sys.stderr.write(f"{torch.cuda.get_device_name()} as {gpu.name}\n{table(rows)}\n")
-    told = {"gpu": gpu.name, "device": torch.cuda.get_device_name(), "torch": torch.__version__, "engine": asked.engine}
-    json.dump({**told, "operations": [asdict(row) for row in rows]}, sys.stdout, indent=1)
+    machine = {"gpu": gpu.name, "device": torch.cuda.get_device_name(), "torch": torch.__version__}
+    record = {**machine, "engine": options.engine, "operations": [asdict(row) for row in rows]}
+    json.dump(record, sys.stdout, indent=1)
     return rows
 
 

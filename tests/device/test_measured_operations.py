@@ -70,11 +70,11 @@ def test_an_operation_is_one_of_one_layer(operation: Operation, least: float) ->
 
 
 def test_tables_are_asked_for_the_same_operation() -> None:
-    asked: list = []
-    rows = {kind: compared(operation, H200, Tables(asked=asked), 1.0) for kind, operation in SMALL.items()}
-    assert asked == [("bfloat16", 3, 8, 16), ("bfloat16", 1, 2048, 768, 8, 128), (2, 6, 32, 8, 128)]
-    found = {kind: (row.table_ms, row.basis) for kind, row in rows.items()}
-    assert found == {
+    lookups: list = []
+    rows = {kind: compared(operation, H200, Tables(asked=lookups), 1.0) for kind, operation in SMALL.items()}
+    assert lookups == [("bfloat16", 3, 8, 16), ("bfloat16", 1, 2048, 768, 8, 128), (2, 6, 32, 8, 128)]
+    answers = {kind: (row.table_ms, row.basis) for kind, row in rows.items()}
+    assert answers == {
         "gemm": (2.0, "interpolated"),
         "experts": (None, ""),
         "attention": (4.0, "measured"),
@@ -130,8 +130,8 @@ def test_no_operation_beats_the_data_sheet() -> None:
     if not torch.cuda.is_available():
         pytest.skip("needs a GPU: torch sees none")
     names = {"H100 80GB": "H100", "H200": "H200", "B200": "DGX-B200", "A100": "A100", "L40S": "L40S"}
-    known = [name for part, name in names.items() if part in torch.cuda.get_device_name()]
-    if not known:
+    gpu_names = [name for part, name in names.items() if part in torch.cuda.get_device_name()]
+    if not gpu_names:
         pytest.skip(f"needs a GPU whose data sheet is known here, not {torch.cuda.get_device_name()}")
-    rows = measure_operations.main(["--gpu", known[0]])
+    rows = measure_operations.main(["--gpu", gpu_names[0]])
     assert [row.operation.label for row in rows if row.measured_ms < 0.9 * row.limit_ms] == []

@@ -196,10 +196,10 @@ def test_where_a_phase_is_lost_the_least_that_serves_is_named(deployed: Plan) ->
         replan(deployed, deployed.scenario, limits=ChangeLimits(most_gpus=0), lost=LostServers(servers=decode))
     named = re.fullmatch(r"Allow (\d+) GPUs to be touched\.", caught.value.hint or "")
     assert named is not None
-    least = int(named[1])
-    enough, fewer = (ChangeLimits(most_gpus=most) for most in (least, least - 1))
+    fewest_gpus = int(named[1])
+    enough, fewer = (ChangeLimits(most_gpus=most) for most in (fewest_gpus, fewest_gpus - 1))
     near = replan(deployed, deployed.scenario, limits=enough, lost=LostServers(servers=decode))
-    assert near.change.gpus_touched == least
+    assert near.change.gpus_touched == fewest_gpus
     with pytest.raises(InfeasibleError):
         replan(deployed, deployed.scenario, limits=fewer, lost=LostServers(servers=decode))
 
