@@ -3,8 +3,9 @@
 from dataclasses import replace
 from functools import cache
 
+from planner.cost import judged_runs
 from planner.cost.benchmarks.fit import Evidence
-from planner.domain import NamedRun
+from planner.domain import JudgedFigure, NamedRun
 from planner.files import load_given_benchmarks, load_published_measurements, measured_records, resolve_names
 
 
@@ -18,6 +19,12 @@ def given_runs() -> tuple[NamedRun, ...]:
 def known_runs() -> tuple[NamedRun, ...]:
     """Those that the built-in factors were fitted to."""
     return tuple(entry for entry in given_runs() if "silicon" not in entry.run.file)
+
+
+@cache
+def judged_known() -> tuple[JudgedFigure, ...]:
+    """What the built-in factors predict of those."""
+    return judged_runs(known_runs())
 
 
 @cache

@@ -8,10 +8,10 @@ from pathlib import Path
 import make_bands
 import numpy as np
 import pytest
-from benchmark_evidence import given_runs, known_runs
+from benchmark_evidence import given_runs, judged_known, known_runs
 from make_accuracy_record import recorded, scoreboard
 
-from planner.cost import accuracy, coverage, interval_score, judged_runs, predict_ms, with_records
+from planner.cost import accuracy, coverage, interval_score, predict_ms, with_records
 from planner.cost.residuals import band_table
 from planner.cost.residuals.bands import ALL, BAND_TABLE, Figure, slice_band
 from planner.domain import Accuracy, JudgedFigure, Load, Metric, NamedRun, Phase, Relation
@@ -28,8 +28,8 @@ def runs() -> tuple[NamedRun, ...]:
 
 
 @pytest.fixture(scope="module")
-def unseen(runs: tuple[NamedRun, ...]) -> Accuracy:
-    return accuracy(with_records(judged_runs(runs), left_out=load_left_out(), peer={}))
+def unseen() -> Accuracy:
+    return accuracy(with_records(judged_known(), left_out=load_left_out(), peer={}))
 
 
 def mean_error(figures: list[JudgedFigure]) -> float:

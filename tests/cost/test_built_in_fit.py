@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from benchmark_evidence import evidence, given_runs, known_runs
+from benchmark_evidence import evidence, given_runs, judged_known
 from cost_figures import gpu, model
 
 from planner.cost import BUILT_IN, UNFITTED, predict_ms
@@ -112,16 +112,24 @@ class TestTheFit:
 @cache
 def answered() -> tuple[JudgedFigure, ...]:
     """The figures of the given runs that there is an answer to."""
-    return tuple(figure for figure in figures(known_runs()) if figure.predicted is not None)
+    return tuple(figure for figure in judged_known() if figure.predicted is not None)
+
+
+def shape(name: str) -> ModelSpec:
+    """A model as a network, whatever it is called."""
+    return replace(model(name), name="", uri="", source="")
+
+
+@cache
+def shapes() -> dict[str, ModelSpec]:
+    """Those of the shipped models."""
+    return {name: shape(name) for name in shipped_models()}
 
 
 def of_one_shape(name: str) -> set[str]:
     """The shipped models that are the same network as this one, itself among them: only the weights' values differ."""
-
-    def shape(other: str) -> ModelSpec:
-        return replace(model(other), name="", uri="", source="")
-
-    return {other for other in shipped_models() if shape(other) == shape(name)}
+    network = shape(name)
+    return {other for other, its_network in shapes().items() if its_network == network}
 
 
 class TestWhatIsCalledMeasured:
