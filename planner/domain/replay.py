@@ -189,7 +189,6 @@ class StoredReplay:
     capacity_rps: float
     rate_rps: float
     holds: bool | None
-    policy: str
     summary: str
     buckets: tuple[StoredTimes, ...]
 

@@ -222,7 +222,7 @@ def test_two_copies_of_a_router_count_apart() -> None:
 
 def test_old_counts_send_all_of_a_moment_to_one_endpoint() -> None:
     """Counts that are a second old: everything of that second goes where least was before it."""
-    pools = [prefill_pool(servers=4), decode_pool(batch=500)]
+    pools = [prefill_pool(servers=4, ms_per_token=5.0), decode_pool(batch=500)]
     layers = one_layer(Endpoints.SERVER, Rule.LEAST, Counted.TOKENS, age_ms=1000.0)
     requests = table([float(10 * k) for k in range(150)], [100 + k for k in range(150)], [1] * 150)
     engine = Engine(fleet(pools), requests, ReplaySettings(router=replace(LEAST_WORK, prefill=layers)), 0)
