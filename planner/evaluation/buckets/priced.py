@@ -19,7 +19,7 @@ import numpy as np
 
 from planner.cost import CostContext
 from planner.cost.serving import Arrivals, Buckets, DecodeServers, Levels, MixedServers, PrefillServers
-from planner.domain import BucketPool, Phase, Question, Reach, halves_of
+from planner.domain import BucketPool, CountDispersion, Phase, Question, Reach, halves_of
 
 Servers = PrefillServers | DecodeServers | MixedServers
 Span = tuple[int, int]
@@ -33,8 +33,8 @@ _ROUNDS = 30
 MOST_KNOWN = 1000
 """Buckets of one fleet whose prices are kept."""
 
-PricedKey = tuple[tuple[BucketPool, ...], Arrivals, float | None]
-"""Pools without their rates, how requests come, and what the first decode step takes."""
+PricedKey = tuple[tuple[BucketPool, ...], CountDispersion | None, float | None]
+"""Pools without their rates, how arrivals bunch, and what the first decode step takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,13 +73,13 @@ def serves(pool: BucketPool) -> frozenset[tuple[Phase, int]]:
 def priced_buckets(
     question: Question,
     pools: Iterable[BucketPool],
-    arrivals: Arrivals,
+    counts: CountDispersion | None,
     reaches: Mapping[str, Reach],
     first_ms: float | None = None,
     priced_before: dict[PricedKey, PricedBucket] | None = None,
 ) -> list[PricedBucket]:
-    """The pools by bucket, with their capacities and shares; `arrivals`: how requests come to them; `first_ms`: what
-    the first decode step takes of a TTFT, None: the bound on TPOT. `priced_before`: grows by these."""
+    """The pools by bucket, with their capacities and shares; `counts`: how arrivals bunch, Poisson where it is None;
+    `first_ms`: what the first decode step takes of a TTFT, None: the bound on TPOT. `priced_before`: grows by these."""
     grouped: dict[tuple[Phase, int, int], list[BucketPool]] = {}
     for pool in pools:
         grouped.setdefault((pool.phase, pool.start, pool.end), []).append(pool)
@@ -89,11 +89,11 @@ def priced_buckets(
     buckets = []
     for key in keys:
         pools_of = tuple(replace(pool, capacity_rps=0.0, full_rps=0.0, share=0.0) for pool in grouped[key])
-        question_of = (pools_of, arrivals, first_ms)
+        question_of = (pools_of, counts, first_ms)
         if question_of not in priced_before:
             if len(priced_before) >= MOST_KNOWN:  # a search may ask for thousands of layouts
                 priced_before.clear()
-            priced_before[question_of] = _priced(question, pools_of, arrivals, reaches, first_ms)
+            priced_before[question_of] = _priced(question, pools_of, counts, reaches, first_ms)
         buckets.append(priced_before[question_of])
     return list(_shared(buckets))
 
@@ -127,14 +127,15 @@ def _shared(buckets: Sequence[PricedBucket]) -> Iterator[PricedBucket]:
 def _priced(
     question: Question,
     pools: Sequence[BucketPool],
-    arrivals: Arrivals,
+    counts: CountDispersion | None,
     reaches: Mapping[str, Reach],
     first_ms: float | None,
 ) -> PricedBucket:
     workload, scenario, start, end = question.workload, question.scenario, pools[0].start, pools[0].end
     rows = [j for j, span in enumerate(workload.ranges) if start <= span.start and span.end <= end]
     buckets = Buckets.of(workload, [(rows[0], rows[-1] + 1)])
-    arrivals, late = arrivals.thinned(float(buckets.probabilities[0])), pools[0].late_share
+    arrivals = Arrivals.of(scenario.router.layers(pools[0].phase), counts).thinned(float(buckets.probabilities[0]))
+    late = pools[0].late_share
     levels = replace(Levels.of(scenario.slo, workload, None if late is None else np.array([late])), first_ms=first_ms)
     servers = tuple(servers_of(question, pool, buckets, reaches.get(pool.island)) for pool in pools)
     full = [_full_rps(pool, of_pool, buckets, levels) for pool, of_pool in zip(pools, servers, strict=True)]
