@@ -18,7 +18,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.cost import CostContext
-from planner.cost.serving import Arrivals, Buckets, DecodeServers, Levels, MixedServers, PrefillServers
+from planner.cost.serving import (
+    Arrivals,
+    Buckets,
+    DecodeServers,
+    Kind,
+    Levels,
+    MixedServers,
+    Parting,
+    PrefillServers,
+    parts_unevenly,
+)
 from planner.domain import BucketPool, CountDispersion, Phase, Question, Reach, halves_of
 
 Servers = PrefillServers | DecodeServers | MixedServers
@@ -39,7 +49,8 @@ PricedKey = tuple[tuple[BucketPool, ...], CountDispersion | None, float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricedBucket:
-    """The pools of one phase, or of both, on the prompts of `span`."""
+    """The pools of one phase, or of both, on the prompts of `span`. `parted_rps`: X of each pool behind a router that
+    parts requests otherwise than by speed."""
 
     phase: Phase
     span: Span
@@ -47,6 +58,7 @@ class PricedBucket:
     servers: tuple[Servers, ...]
     buckets: Buckets
     arrivals: Arrivals
+    parted_rps: tuple[float, ...] = ()
 
     @property
     def probability(self) -> float:
@@ -61,6 +73,8 @@ class PricedBucket:
     @property
     def seen_rps(self) -> list[float]:
         """X of each pool."""
+        if self.parted_rps:
+            return list(self.parted_rps)
         pools = self.pools
         return _seen_rps([p.count for p in pools], [p.full_rps for p in pools], [p.capacity_rps for p in pools])
 
@@ -143,14 +157,56 @@ def _priced(
     def capped_rps(number: int, together: float) -> float:
         return _capped_rps(pools[number], servers[number], buckets, levels, together, arrivals)
 
-    capped = served_together([pool.count for pool in pools], full, capped_rps)
+    parting = _parting(pools, servers, full, buckets, levels, arrivals)
+    capped = parting.highest() if parting else served_together([pool.count for pool in pools], full, capped_rps)
     priced = tuple(
         replace(pool, full_rps=where_nobody_waits, capacity_rps=rate)
         for pool, where_nobody_waits, rate in zip(pools, full, capped, strict=True)
     )
     return PricedBucket(
-        phase=pools[0].phase, span=(start, end), pools=priced, servers=servers, buckets=buckets, arrivals=arrivals
+        phase=pools[0].phase,
+        span=(start, end),
+        pools=priced,
+        servers=servers,
+        buckets=buckets,
+        arrivals=arrivals,
+        parted_rps=parting.seen_rps if parting else (),
     )
+
+
+def _parting(
+    pools: Sequence[BucketPool],
+    servers: Sequence[Servers],
+    full: Sequence[float],
+    buckets: Buckets,
+    levels: Levels,
+    arrivals: Arrivals,
+) -> Parting | None:
+    """How the router parts the requests of servers that take prompts in; None where it does so by speed, or a server
+    takes none."""
+    if not parts_unevenly(arrivals.layers) or not all(full):
+        return None
+    kinds = [
+        Kind(
+            servers=of_pool,
+            count=pool.count,
+            full_rps=rate,
+            weight=rate,
+            ranks=pool.server.parallel.dp,
+            answer_ms=_answer_ms(pool, of_pool, buckets, rate),
+        )
+        for pool, of_pool, rate in zip(pools, servers, full, strict=True)
+        if not isinstance(of_pool, DecodeServers)
+    ]
+    return Parting(kinds, buckets, levels, arrivals) if kinds else None
+
+
+def _answer_ms(pool: BucketPool, servers: Servers, buckets: Buckets, rate: float) -> float:
+    """What an answer takes at a full batch, on average; split servers give none."""
+    if not isinstance(servers, MixedServers):
+        return 0.0
+    tpot = servers.tpot_ms(buckets, np.array([[rate]]), np.array([[float(pool.server.batch_size)]]), 0.0)
+    return float(tpot[0, 0] * (buckets.weights[0] @ buckets.answers))
 
 
 def served_together(
