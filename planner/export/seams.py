@@ -80,6 +80,7 @@ class RouterProcess:
     `name`: its object's, a DNS label, and the host at which others reach it. `command`: program and arguments; the
     text `CONFIG_FOLDER` in them stands for the folder that holds `config`, (file name, text) pairs, and `$(NAMESPACE)`
     for the namespace, which the variable NAMESPACE holds. `health_path` answers 200 at `port` once it takes requests.
+    `more_ports`: further ones, (name, number), at which other programs of the router reach it.
     `watches_pods`: it asks the API server for pods by label. `resolves`: islands whose pods it finds by name, so that
     `pods_service` of each has to resolve to all of them. `image` holds the program. `grace_s`: how long requests in
     flight may take once it is told to end.
@@ -90,6 +91,7 @@ class RouterProcess:
     command: tuple[str, ...]
     port: int
     health_path: str
+    more_ports: tuple[tuple[str, int], ...] = ()
     config: tuple[tuple[str, str], ...] = ()
     replicas: int = 1
     watches_pods: bool = False

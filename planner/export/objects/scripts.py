@@ -208,6 +208,7 @@ def _router_script(process: RouterProcess, deployment: Deployment) -> str:
         *process.notes,
         *behaviour.notes,
         f"Others reach it at {process.name}:{process.port}; once it takes requests it answers {process.health_path}.",
+        *(f"The router's other programs reach {name} at {process.name}:{port}." for name, port in process.more_ports),
         f"Its flags are those of {process.image}.",
     ]
     values = (process.name, deployment.router.name, process.image, process.port)

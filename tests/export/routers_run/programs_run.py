@@ -3,6 +3,7 @@ to a second, in front of engines without a model. Every process is ended by its 
 
 import contextlib
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tools import locations
 
@@ -22,6 +24,7 @@ from planner.export.objects.scripts import read_router_script
 _HERE = Path(__file__).parent
 _PROGRAMS = {"vllm_router.launch_router": "vllm-router", "sglang_router.launch_router": "sglang-router"}
 _START_S = 20.0
+_BIND = re.compile(r"bind :(\d+)")
 _QUICKER = {
     "--worker-startup-check-interval": "1",
     "--prometheus-host": "127.0.0.1",
@@ -91,26 +94,42 @@ def running(
     scripts = [read_router_script(text) for name, text in files.items() if name.startswith("router")]
     programs = {name: program_words(name) for script in scripts for name in [_binary(script["command"])]}
     addresses = [f"{script['metadata']['name']}:{script['port']}" for script in scripts]
-    ports = iter(_free_ports(2 * len(addresses) + len(leaders)))
+    binds = [int(port) for name, text in files.items() if name.endswith(".cfg") for port in _BIND.findall(text)]
+    addresses += [f"{scripts[0]['metadata']['name']}:{port}" for port in binds[1:]]  # the front's further doors
+    ports = iter(_free_ports(2 * len(addresses) + len(leaders) + 1))
     moved = {address: f"127.0.0.1:{next(ports)}" for address in (*leaders, *addresses)}
+    up = f"127.0.0.1:{next(ports)}"
     for name, text in files.items():
         if name.endswith(".cfg"):
-            (folder / name).write_text(_moved(text, moved).replace("bind :8080", f"bind {moved[addresses[0]]}"))
+            (folder / name).write_text(_on_loopback(_moved(text, moved), scripts[0], moved) + _ready_door(text, up))
     engines = {leader.partition(":")[0]: int(moved[leader].rpartition(":")[2]) for leader in leaders}
     log, started = folder / "log", _Started()
     try:
         processes = _start_engines(engines, alone, seconds, started, folder)
-        behind_front = list(zip(scripts, addresses, strict=True))
-        for step in (behind_front[1:], behind_front[:1]):  # who stands in front comes last, and meets no closed door
-            for script, address in step:
-                words = _words(script["command"], moved, moved[address].rpartition(":")[2], str(next(ports)), folder)
-                started.start([*programs[_binary(script["command"])], *words], log)
-            for script, address in step:
-                health = "/health" if _binary(script["command"]) == "haproxy" else "/readiness"
-                _await(f"http://{moved[address]}{health}", log)
+        for script, address in zip(scripts, addresses, strict=False):
+            words = _words(script["command"], moved, moved[address].rpartition(":")[2], str(next(ports)), folder)
+            started.start([*programs[_binary(script["command"])], *words], log)
+        for script, address in reversed([*zip(scripts, addresses, strict=False)]):
+            in_front = _binary(script["command"]) == "haproxy"  # who sees the others answer within its checks' period
+            _await(f"http://{up if in_front else moved[address]}{'/health' if in_front else '/readiness'}", log)
         yield Running(url=moved[addresses[0]], engines=engines, processes=processes, log=log)
     finally:
         started.end()
+
+
+def _on_loopback(text: str, front: Mapping[str, Any], moved: Mapping[str, str]) -> str:
+    """HAProxy's configuration with its own doors on the loopback, and with quicker checks of who is not there."""
+    name = front["metadata"]["name"]
+    text = _BIND.sub(lambda match: f"bind {moved[f'{name}:{match[1]}']}", text)
+    return text.replace("downinter 2s", "downinter 100ms")
+
+
+def _ready_door(text: str, address: str) -> str:
+    """A frontend beside the plan's that answers 200 once every interval has a server."""
+    lacking = " || ".join(
+        f"{{ nbsrv({name}) lt 1 }}" for name in re.findall(r"^backend (interval-\d+)", text, re.MULTILINE)
+    )
+    return f"\nfrontend ready\n    bind {address}\n    monitor-uri /health\n    monitor fail if {lacking}\n"
 
 
 def _binary(command: Sequence[str]) -> str:
