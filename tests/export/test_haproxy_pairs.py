@@ -61,7 +61,9 @@ def test_every_server_of_a_pair_is_taken_by_its_load_and_a_dead_one_costs_what_i
     assert 1.3 < counts["long-0"] / (counts["two-0"] + counts["two-1"]) < 2.7  # 2: as many, of twice the time
     places = {name: {entry["number"]: entry for entry in rows} for name, rows in records.items()}
     prefilled = {n: name for name, rows in places.items() if "-fast-" in name or "-slow-" in name for n in rows}
-    decoded = {n: entry for name, rows in places.items() if "-two-" in name or "-long-" in name for n, entry in rows.items()}
+    decoded = {
+        n: entry for name, rows in places.items() if "-two-" in name or "-long-" in name for n, entry in rows.items()
+    }
     assert all(decoded[n]["kv_transfer_params"]["remote_engine_id"] == name for n, name in prefilled.items())
     assert lost == under_way  # what came to the dead server later went to another
     assert len(lost) <= AT_ONCE
