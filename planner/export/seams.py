@@ -172,7 +172,7 @@ class Router:
     by and whom it chooses, for a plan; a replay prices that. `kinds` and `checks` as of a `Target`.
     `pod_labels` and `pod_annotations` are put on the pods that answer; `served_name`: what its engines must call the
     model (None: whatever they do). `inner`: its configuration inside a target's own object. `steps`: what is to be done
-    for it that is not `kubectl apply`.
+    for it that is not `kubectl apply`. `counts_bytes`: it can, where that is asked for.
     """
 
     name: str
@@ -186,6 +186,7 @@ class Router:
     inner: InnerConfig | None = None
     kinds: tuple[Kind, ...] = ()
     steps: TellSteps | None = None
+    counts_bytes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
