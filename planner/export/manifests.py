@@ -21,7 +21,7 @@ from planner.export.objects.shared_files import shared_files
 from planner.export.options import ExportOptions, check_heeded, check_options
 from planner.export.routers.gateways import GATEWAYS
 from planner.export.routers.intervals import island_intervals
-from planner.export.routers.registry import router_named
+from planner.export.routers.registry import check_counts, router_named
 from planner.export.seams import Deployment, Endpoint, RouterFiles, Target
 from planner.export.targets import target_named
 
@@ -91,7 +91,7 @@ def check_deployable(
     Raises InputError and ExportError as `render` does, as far as that can be told without a plan.
     """
     chosen_target = target_named(target, engine)
-    router_named(router, chosen_target, engine)
+    check_counts(options, router_named(router, chosen_target, engine))
     check_heeded(options, chosen_target.name, chosen_target.unheeded)
     levels = scenario.cluster.levels if scenario.cluster else ()
     if "topology_labels" not in chosen_target.unheeded and not options.topology_labels:

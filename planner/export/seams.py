@@ -80,6 +80,7 @@ class RouterProcess:
     `name`: its object's, a DNS label, and the host at which others reach it. `command`: program and arguments; the
     text `CONFIG_FOLDER` in them stands for the folder that holds `config`, (file name, text) pairs, and `$(NAMESPACE)`
     for the namespace, which the variable NAMESPACE holds. `health_path` answers 200 at `port` once it takes requests.
+    `more_ports`: further ones, (name, number), at which other programs of the router reach it.
     `watches_pods`: it asks the API server for pods by label. `resolves`: islands whose pods it finds by name, so that
     `pods_service` of each has to resolve to all of them. `image` holds the program. `grace_s`: how long requests in
     flight may take once it is told to end.
@@ -90,6 +91,7 @@ class RouterProcess:
     command: tuple[str, ...]
     port: int
     health_path: str
+    more_ports: tuple[tuple[str, int], ...] = ()
     config: tuple[tuple[str, str], ...] = ()
     replicas: int = 1
     watches_pods: bool = False
@@ -170,7 +172,7 @@ class Router:
     by and whom it chooses, for a plan; a replay prices that. `kinds` and `checks` as of a `Target`.
     `pod_labels` and `pod_annotations` are put on the pods that answer; `served_name`: what its engines must call the
     model (None: whatever they do). `inner`: its configuration inside a target's own object. `steps`: what is to be done
-    for it that is not `kubectl apply`.
+    for it that is not `kubectl apply`. `counts_bytes`: it can, where that is asked for.
     """
 
     name: str
@@ -184,6 +186,7 @@ class Router:
     inner: InnerConfig | None = None
     kinds: tuple[Kind, ...] = ()
     steps: TellSteps | None = None
+    counts_bytes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ ROUTER_LABEL = "planner/router"
 PROGRAM_LABEL = "planner/router-program"
 SCRIPT_KIND = "router script"
 CONFIG_KIND = "router configuration"
+LUA_KIND = "router Lua"
 
 
 def of_router(manifest: Manifest) -> bool:
