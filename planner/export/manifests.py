@@ -19,6 +19,7 @@ from planner.export.objects.operating.draining import slowest_step_ms
 from planner.export.objects.router_objects import SCRIPT_KIND, is_program
 from planner.export.objects.shared_files import shared_files
 from planner.export.options import ExportOptions, check_heeded, check_options
+from planner.export.ranks import with_ranks
 from planner.export.routers.gateways import GATEWAYS
 from planner.export.routers.intervals import island_intervals
 from planner.export.routers.registry import router_named
@@ -104,6 +105,7 @@ def check_deployable(
 
 def _files(deployment: Deployment, target: Target) -> dict[str, str]:
     """The target's files, what stands beside them, and the router's."""
+    deployment = with_ranks(deployment, target)
     written = target.manifests(deployment)
     if not written.endpoints:
         return dict(written.files)

@@ -192,16 +192,16 @@ def _worker_groups(
 def _workers(groups: Mapping[str, Sequence[Endpoint]]) -> Iterator[str]:
     if "mixed" in groups:
         yield "--worker-urls"
-        yield from (f"http://{leader}" for endpoint in groups["mixed"] for leader in endpoint.leaders)
+        yield from (f"http://{address}" for endpoint in groups["mixed"] for address in endpoint.addresses)
         return
     for endpoint in groups["prefill"]:
-        for number, leader in enumerate(endpoint.leaders):
-            yield from ("--prefill", f"http://{leader}")
+        for number, address in enumerate(endpoint.addresses):
+            yield from ("--prefill", f"http://{address}")
             if endpoint.bootstrap_ports:
                 yield str(endpoint.bootstrap_ports[number])
     for endpoint in groups["decode"]:
-        for leader in endpoint.leaders:
-            yield from ("--decode", f"http://{leader}")
+        for address in endpoint.addresses:
+            yield from ("--decode", f"http://{address}")
 
 
 SELECTORS: Mapping[str, str] = MappingProxyType(

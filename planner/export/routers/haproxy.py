@@ -86,7 +86,7 @@ class Backend:
     def weights(self) -> tuple[int, ...]:
         """Of its programs, then of a server of each island."""
         shares = [(share, 1) for _, share, _ in self.programs]
-        return server_weights(shares + [(share, e.island.grouping.groups) for e, share in self.direct])
+        return server_weights(shares + [(share, e.island.servers) for e, share in self.direct])
 
 
 def haproxy_process(deployment: Deployment, backends: Sequence[Backend], name: str) -> RouterProcess:

@@ -110,6 +110,13 @@ def pod_annotations(island: ServingIsland, deployment: Deployment, launch: Launc
     return {} if port is None else {BOOTSTRAP_ANNOTATION: str(port)}
 
 
+def rank_obstacle(island: ServingIsland, deployment: Deployment, /, *, direct: bool) -> str:
+    """HAProxy reaches every port; an engine's router that looks for pods by label looks at one."""
+    if deployment.target not in _NAMELESS or (direct and island.mixed):
+        return ""
+    return f"programs find pods of target {deployment.target} by label, and look at one port of each"
+
+
 def behaviour(plan: Plan, *, direct: bool, engine: str = "") -> RouterBehaviour:
     """Whom the programs choose, by what they tell lengths apart, and what they do otherwise than the plan. `engine`:
     whose router it is; empty: the plan's."""
@@ -163,6 +170,7 @@ def _router(name: str, engines: tuple[str, ...], *, direct: bool) -> Router:
         behaviour=partial(behaviour, direct=direct, engine="" if direct else engines[0]),
         pod_labels=pod_labels,
         pod_annotations=pod_annotations,
+        rank_obstacle=partial(rank_obstacle, direct=direct),
     )
 
 
