@@ -19,9 +19,9 @@ from planner.export.objects.operating.draining import slowest_step_ms
 from planner.export.objects.router_objects import SCRIPT_KIND, is_program
 from planner.export.objects.shared_files import shared_files
 from planner.export.options import ExportOptions, check_heeded, check_options
-from planner.export.ranks import with_ranks
 from planner.export.routers.gateways import GATEWAYS
 from planner.export.routers.intervals import island_intervals
+from planner.export.routers.ranks import with_ranks
 from planner.export.routers.registry import router_named
 from planner.export.seams import Deployment, Endpoint, RouterFiles, Target
 from planner.export.targets import target_named
@@ -56,7 +56,7 @@ def render(
     chosen_options = check_deployable(plan.scenario, chosen_engine.name, target, router, options or ExportOptions())
     chosen_target = target_named(target, chosen_engine.name)
     name = plan_slug(chosen_options.name or plan.scenario.name, (*(island.id for island in plan.islands), ROUTING))
-    deployment = Deployment(
+    unranked = Deployment(
         name=name,
         plan=plan,
         islands=serving_islands(plan, name),
@@ -69,6 +69,7 @@ def render(
         applied=chosen_target.applied,
         slowest_step_ms=slowest_step_ms(plan),
     )
+    deployment = with_ranks(unranked, chosen_target)
     try:
         files = _files(deployment, chosen_target)
     except ExportError as error:
@@ -76,7 +77,8 @@ def render(
             raise
         # the target's own router gives way to the table alone; what the target itself cannot do it refuses again
         reason = f"{error.message} So no router's configuration is written; the table is for one of your own."
-        files = _files(replace(deployment, router=None, unrouted=reason), chosen_target)
+        deployment = with_ranks(replace(unranked, router=None, unrouted=reason), chosen_target)
+        files = _files(deployment, chosen_target)
     if not all(kind.inventory for kind in chosen_target.kinds):  # files that describe the fleet alone deploy nothing
         files |= _budget_files(deployment, chosen_target)
         files |= eviction_files(deployment, classed="priority_class" not in chosen_target.unheeded)
@@ -105,7 +107,6 @@ def check_deployable(
 
 def _files(deployment: Deployment, target: Target) -> dict[str, str]:
     """The target's files, what stands beside them, and the router's."""
-    deployment = with_ranks(deployment, target)
     written = target.manifests(deployment)
     if not written.endpoints:
         return dict(written.files)

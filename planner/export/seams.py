@@ -95,8 +95,8 @@ class RouterProcess:
     text `CONFIG_FOLDER` in them stands for the folder that holds `config`, (file name, text) pairs, and `$(NAMESPACE)`
     for the namespace, which the variable NAMESPACE holds. `health_path` answers 200 at `port` once it takes requests.
     `watches_pods`: it asks the API server for pods by label. `resolves`: islands whose pods it finds by name, so that
-    `pods_service` of each, and of each rank, has to resolve to all of them. `image` holds the program. `grace_s`: how long requests in
-    flight may take once it is told to end.
+    `pods_service` of each, and of each rank, has to resolve to all of them. `image` holds the program. `grace_s`: how
+    long requests in flight may take once it is told to end.
     """
 
     name: str

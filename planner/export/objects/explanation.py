@@ -10,7 +10,7 @@ from planner.export.objects.operating.network import network_notes
 from planner.export.objects.operating.probes import probe_note
 from planner.export.objects.scheduling import scheduling_notes
 from planner.export.objects.weights import weights_note
-from planner.export.ranks import rank_notes
+from planner.export.routers.ranks import rank_notes
 from planner.export.seams import Deployment
 
 

@@ -290,9 +290,7 @@ def _block(island: ServingIsland) -> str:
     return (Phase.DECODE if island.mixed else island.phase).value
 
 
-def _service(
-    pair: IslandPair, island: ServingIsland, deployment: Deployment, launch: Launch
-) -> dict[str, Any]:
+def _service(pair: IslandPair, island: ServingIsland, deployment: Deployment, launch: Launch) -> dict[str, Any]:
     selector = {RELEASE_LABEL: pair.name, ROLE_LABEL: _block(island)}
     selector |= answering_index(island) if _multinode(pair) else {}
     return island_service(_service_name(island), island, deployment, selector, _service_ports(island, launch))

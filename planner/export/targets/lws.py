@@ -141,7 +141,8 @@ def _endpoint(island: ServingIsland, launch: Launch) -> Endpoint:
         health_path=launch.health_path,
         bootstrap_ports=launch.bootstrap_ports * len(leaders),
         selector=_selector(island),
-        **({"rank_ports": ports, "ranks": ranks} if island.by_rank else {}),
+        rank_ports=ports if island.by_rank else (),
+        ranks=ranks if island.by_rank else (),
     )
 
 

@@ -218,7 +218,8 @@ def _endpoint(island: ServingIsland, launches: Sequence[Launch]) -> Endpoint:
         leaders=leaders,
         health_path=launches[0].health_path,
         bootstrap_ports=tuple(port for launch in launches for port in launch.bootstrap_ports),
-        **({"rank_ports": first, "ranks": tuple(_ranks(island, launches))} if island.by_rank else {}),
+        rank_ports=first if island.by_rank else (),
+        ranks=tuple(_ranks(island, launches)) if island.by_rank else (),
     )
 
 

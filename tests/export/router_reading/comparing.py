@@ -113,7 +113,7 @@ def _every(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def server_names(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> dict[str, tuple[str, ...]]:
-    """Island -> the names of its servers: a leader or a rank each, or as often as there are pods what stands for all."""
+    """Island -> the names of its servers: a leader or rank each, or as often as there are pods what stands for them."""
     tables, _ = routing_tables(manifests)
     pods = {
         island.id: workload.replicas * (workload.pods_per_copy if ranks_answer(workload) else 1)

@@ -29,19 +29,20 @@ def with_ranks(deployment: Deployment, target: Target) -> Deployment:
             f"Island {name}, deploy.ranks: must not be {BY_RANK}, as {why}.",
             hint="Leave deploy.ranks out: then ranks are endpoints where they can be, and servers elsewhere.",
         )
-    marked = {name for name, why in obstacles.items() if not why} if chosen != BY_SERVER else set()
-    islands = tuple(
-        replace(island, by_rank=island.id in marked, by_server="" if chosen == BY_SERVER else reasons.get(island.id, ""))
-        for island in deployment.islands
+    if chosen == BY_SERVER:
+        obstacles = reasons = {}
+    return replace(
+        deployment,
+        islands=tuple(
+            replace(island, by_rank=obstacles.get(island.id) == "", by_server=reasons.get(island.id, ""))
+            for island in deployment.islands
+        ),
     )
-    return replace(deployment, islands=islands)
 
 
 def rank_obstacles(deployment: Deployment, target: Target) -> Mapping[str, str]:
     """Island of several ranks -> why these cannot be endpoints; empty where they can."""
-    return {
-        island.id: _obstacle(island, deployment, target) for island in deployment.islands if island.parallel.dp > 1
-    }
+    return {island.id: _obstacle(island, deployment, target) for island in deployment.islands if island.parallel.dp > 1}
 
 
 def _obstacle(island: ServingIsland, deployment: Deployment, target: Target) -> str:
