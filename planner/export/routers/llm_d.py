@@ -179,8 +179,8 @@ def _endpoint_words(deployment: Deployment) -> Iterator[str]:
     if by_rank:
         yield (
             f"Each attention rank of {', '.join(by_rank)} is an endpoint: the pool has several ports, and pods with "
-            f"fewer ranks name theirs by the annotation {PORTS_ANNOTATION}. The gateway must know pools of several ports "
-            "(v1.1 of the inference extension)."
+            f"fewer ranks name theirs by the annotation {PORTS_ANNOTATION}. The gateway must know such pools (v1.1 of "
+            "the inference extension)."
         )
 
 
