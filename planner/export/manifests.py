@@ -21,6 +21,7 @@ from planner.export.objects.shared_files import shared_files
 from planner.export.options import ExportOptions, check_heeded, check_options
 from planner.export.routers.gateways import GATEWAYS
 from planner.export.routers.intervals import island_intervals
+from planner.export.routers.ranks import with_ranks
 from planner.export.routers.registry import check_counts, router_named
 from planner.export.seams import Deployment, Endpoint, RouterFiles, Target
 from planner.export.targets import target_named
@@ -55,7 +56,7 @@ def render(
     chosen_options = check_deployable(plan.scenario, chosen_engine.name, target, router, options or ExportOptions())
     chosen_target = target_named(target, chosen_engine.name)
     name = plan_slug(chosen_options.name or plan.scenario.name, (*(island.id for island in plan.islands), ROUTING))
-    deployment = Deployment(
+    unranked = Deployment(
         name=name,
         plan=plan,
         islands=serving_islands(plan, name),
@@ -68,6 +69,7 @@ def render(
         applied=chosen_target.applied,
         slowest_step_ms=slowest_step_ms(plan),
     )
+    deployment = with_ranks(unranked, chosen_target)
     try:
         files = _files(deployment, chosen_target)
     except ExportError as error:
@@ -75,7 +77,8 @@ def render(
             raise
         # the target's own router gives way to the table alone; what the target itself cannot do it refuses again
         reason = f"{error.message} So no router's configuration is written; the table is for one of your own."
-        files = _files(replace(deployment, router=None, unrouted=reason), chosen_target)
+        deployment = with_ranks(replace(unranked, router=None, unrouted=reason), chosen_target)
+        files = _files(deployment, chosen_target)
     if not all(kind.inventory for kind in chosen_target.kinds):  # files that describe the fleet alone deploy nothing
         files |= _budget_files(deployment, chosen_target)
         files |= eviction_files(deployment, classed="priority_class" not in chosen_target.unheeded)

@@ -97,7 +97,7 @@ class PhaseServers:
     @property
     def weights(self) -> tuple[int, ...]:
         """Of a server of each island."""
-        return server_weights([(load, endpoint.island.grouping.groups) for endpoint, load in self.islands])
+        return server_weights([(load, endpoint.island.servers) for endpoint, load in self.islands])
 
 
 def phase_servers(interval: int, phase: Phase, islands: Sequence[tuple[Endpoint, float]]) -> PhaseServers:
@@ -120,7 +120,7 @@ class Backend:
     def weights(self) -> tuple[int, ...]:
         """Of its programs, then of a server of each island."""
         shares = [(share, 1) for _, share, _ in self.programs]
-        return server_weights(shares + [(share, e.island.grouping.groups) for e, share in self.direct])
+        return server_weights(shares + [(share, e.island.servers) for e, share in self.direct])
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -148,7 +148,7 @@ def haproxy_process(deployment: Deployment, backends: Sequence[Backend], name: s
             *(((LUA_FILE, file_of(LUA_FILE)),) if counts_bytes(deployment) else ()),
         ),
         replicas=2,
-        resolves=tuple(endpoint for endpoint in reached.values() if not endpoint.leaders),
+        resolves=tuple(endpoint for endpoint in reached.values() if not endpoint.addresses),
         cpus=_threads(deployment, phases),
         memory_mib=512 + math.ceil((2 if phases else 1) * buffers / _MIB),
         grace_s=answer_timeout_s(deployment.plan),

@@ -131,6 +131,13 @@ def pod_annotations(island: ServingIsland, deployment: Deployment, launch: Launc
     return {} if port is None else {BOOTSTRAP_ANNOTATION: str(port)}
 
 
+def rank_obstacle(island: ServingIsland, deployment: Deployment, /, *, direct: bool) -> str:
+    """HAProxy reaches every port; an engine's router that looks for pods by label looks at one."""
+    if deployment.target not in _NAMELESS or (direct and island.mixed):
+        return ""
+    return f"programs find pods of target {deployment.target} by label, and look at one port of each"
+
+
 def behaviour(plan: Plan, around: Surroundings, /, *, direct: bool) -> RouterBehaviour:
     """Whom the programs choose, by what they tell lengths apart, and what they do otherwise than the plan."""
     engine, intervals = around.engine, served_intervals(plan)
@@ -203,6 +210,7 @@ def _router(name: str, engines: tuple[str, ...], *, direct: bool) -> Router:
         pod_labels=labels_of,
         pod_annotations=pod_annotations,
         counts_bytes=direct,
+        rank_obstacle=partial(rank_obstacle, direct=direct),
     )
 
 
