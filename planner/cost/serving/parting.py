@@ -6,7 +6,7 @@
 | x, F | rate of one server, its full rate | requests/s |
 | w | weight of an endpoint: what its counts are divided by; 1 where the router is blind to speed | 1 |
 | e | endpoints of a server: its attention ranks, or 1 | 1 |
-| T(x) | how long a request counts: rest of the step under way, mean wait, own steps; the answer, too, where it does | ms |
+| T(x) | how long a request counts: rest of the step under way, mean wait, own steps; or to its last token | ms |
 | X | full rate of all servers together, as one of kind i sees it | requests/s |
 
 Who sends each request where least is keeps counts equal for their weights: x T(x) / (e w) is the same of all kinds, as

@@ -11,7 +11,8 @@ LOAD_GB_PER_S = 1.0
 """GB/s at which a pod reads weights unless somebody says: shared storage behind a link of 10 Gbit/s, which carries 1.25
 at best. An assumption: measure it with `fio` in a pod."""
 AUTOSCALERS = ("none", "hpa", "keda")
-COUNTS = ("requests", "bytes")
+COUNTS_BYTES = "bytes"
+COUNTS = ("requests", COUNTS_BYTES)
 BY_RANK, BY_SERVER = "rank", "server"
 ENDPOINTS = ("auto", BY_SERVER, BY_RANK)
 _CPUS_PER_GPU, _MEMORY_GIB_PER_GPU = 8, 64

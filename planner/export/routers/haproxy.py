@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from planner.domain import PHASES, Phase, Plan
+from planner.domain.serving.deploy import COUNTS_BYTES
 from planner.export.objects.names import pods_service
 from planner.export.routers.gateways import READY
 from planner.export.routers.intervals_served import (
@@ -167,7 +168,7 @@ def _threads(deployment: Deployment, phases: Sequence[PhaseServers]) -> int:
 
 def counts_bytes(deployment: Deployment) -> bool:
     """Whether prefill servers are chosen by the bytes of their prompts."""
-    return deployment.options.router_counts == "bytes"
+    return deployment.options.router_counts == COUNTS_BYTES
 
 
 def config_text(deployment: Deployment, backends: Sequence[Backend]) -> str:

@@ -34,20 +34,11 @@ Sources: llm-d/llm-d-router, READMEs of pkg/epp/framework/plugins and docs/disag
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from planner.domain import (
-    Counted,
-    Endpoints,
-    Freed,
-    LengthMeasure,
-    Phase,
-    Plan,
-    RouterBehaviour,
-    RouterPolicy,
-    Rule,
-    one_layer,
-)
+from planner.domain import LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.domain.serving.programs import PROGRAMS, Surroundings
 from planner.errors import ExportError
 from planner.export.engines.seam import Launch
 from planner.export.islands import ServingIsland
@@ -184,9 +175,7 @@ def _comments(deployment: Deployment) -> Iterator[str]:
 def _endpoint_words(deployment: Deployment) -> Iterator[str]:
     """What the picker chooses among."""
     by_rank = [island.id for island in deployment.islands if island.by_rank]
-    yield f"Assumed: {_policy(deployment.plan).value} inside a bucket" + (
-        "." if by_rank else ", ranks of a pod left to its engine."
-    )
+    yield f"Assumed inside a bucket: {deployment.behaviour.words}."
     if by_rank:
         yield (
             f"Each attention rank of {', '.join(by_rank)} is an endpoint: the pool has several ports, and pods with "
@@ -240,14 +229,10 @@ def _notes(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _behaviour(plan: Plan) -> RouterBehaviour:
-    """Tokens in flight of pods, until the first chunk of a stream; ranks of a pod are left to its engine."""
-    tokens = one_layer(Endpoints.SERVER, Rule.LEAST, Counted.TOKENS)
-    return RouterBehaviour(
-        name=NAME,
-        prefill=tokens,
-        decode=one_layer(Endpoints.SERVER, Rule.LEAST, Counted.REQUESTS, freed=Freed.ANSWERED),
-        mixed=tokens,
+def _behaviour(plan: Plan, around: Surroundings, /) -> RouterBehaviour:
+    """Tokens in flight, until the first chunk of a stream."""
+    return replace(
+        PROGRAMS[NAME](around),
         measure=LengthMeasure.CHARACTERS if _by_path(plan) else LengthMeasure.TOKENS,
         prefixes=plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE,
         notes=_notes(plan),

@@ -15,7 +15,6 @@ from planner.export.routers.gateways import (
     BOOTSTRAP_ANNOTATION,
     HEALTH_FAILURES,
     HEALTH_PERIOD_S,
-    VLLM_ROUTER,
     Gateway,
     gateway_process,
     interval_labels,
@@ -24,7 +23,7 @@ from planner.export.routers.gateways import (
 )
 from planner.export.routers.haproxy import Backend, PhaseServers, counts_bytes, haproxy_process, phase_servers
 from planner.export.routers.intervals_served import ServedInterval, chosen, island_requests, served_intervals
-from planner.export.routers.pairings import by_prefix, by_speed, plan_gateways, weighs_pools
+from planner.export.routers.pairings import by_prefix, by_speed, plan_gateways
 from planner.export.routers.speeds import island_loads
 from planner.export.seams import Deployment, Endpoint, Router, RouterFiles, RouterProcess
 from planner.export.summary import balanced
@@ -163,9 +162,9 @@ def behaviour(plan: Plan, around: Surroundings, /, *, direct: bool) -> RouterBeh
         )
     if paired and any(interval.mixed for interval in intervals):
         notes.append("Between split and mixed islands requests go by the plan's shares.")
-    chosen = PROGRAMS["haproxy" if direct else GATEWAYS[engine].name](around)
+    chosen = PROGRAMS["haproxy" if direct else "vllm"](around)
     if drawn and direct:
-        drawing = PROGRAMS[GATEWAYS[engine].name](around)
+        drawing = PROGRAMS["vllm"](around)
         chosen = replace(chosen, prefill=drawing.prefill, decode=drawing.decode)
     if drawn and not several:
         chosen = replace(chosen, prefill=chosen.prefill[1:], mixed=chosen.mixed if direct else chosen.mixed[1:])
