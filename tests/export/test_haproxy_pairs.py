@@ -3,6 +3,7 @@ plan; and what is written of it."""
 
 import contextlib
 import json
+import re
 import socket
 import time
 from collections import Counter
@@ -24,7 +25,7 @@ from test_router_gateways import commands, values
 from test_router_haproxy import config
 
 from planner.domain import ParallelConfig, Phase, Plan, RouterPolicy, RoutingForm, RoutingSettings
-from planner.export import render
+from planner.export import ExportOptions, render
 from planner.export.routers.registry import ROUTERS
 
 _PAIR, _NODE = ParallelConfig(tp=8, dp=1, replicas=2), ParallelConfig(tp=8, dp=1)
@@ -123,6 +124,20 @@ def test_programs_reach_haproxy_where_it_listens(target: str) -> None:
     assert "--disable-circuit-breaker" in words
     assert not any("router.planner/interval" in text for text in files.values())  # HAProxy finds pods by name
     assert router_faults(files, unequal_plan()) == ()
+
+
+def test_pods_that_an_autoscaler_adds_have_a_place() -> None:
+    plan = unequal_plan()
+    more = tuple(replace(item, count=item.count + 16) for item in plan.scenario.inventory.items)
+    plan = replace(plan, scenario=replace(plan.scenario, inventory=replace(plan.scenario.inventory, items=more)))
+    files = render(plan, target="kubernetes", options=ExportOptions(autoscaling="hpa"))
+    most = {
+        scaler["spec"]["scaleTargetRef"]["name"]: scaler["spec"]["maxReplicas"]
+        for scaler in yaml.safe_load_all(files["autoscaling.yaml"])
+    }
+    templates = re.findall(r"server-template (\S+)- (\d+) ", config(files))
+    assert {name: int(places) for name, places in templates} == most
+    assert most["unequal-fast"] == 4
 
 
 def test_neither_program_waits_for_the_other_to_be_ready() -> None:

@@ -34,7 +34,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from planner.domain import PHASES, Phase, Plan
+from planner.export.islands import ServingIsland
 from planner.export.objects.names import pods_service
+from planner.export.objects.operating.autoscaling import NONE, copy_bounds
 from planner.export.routers.gateways import READY
 from planner.export.routers.intervals_served import (
     ServedInterval,
@@ -202,8 +204,16 @@ def config_text(deployment: Deployment, backends: Sequence[Backend]) -> str:
         body_bytes=_sizes(deployment),
         held_requests=held_requests,
         pods_service=pods_service,
+        slots=partial(_slots, deployment),
         address=_address_in_cluster if deployment.applied else _address,
     )
+
+
+def _slots(deployment: Deployment, island: ServingIsland) -> int:
+    """Places for pods that are found by one name: also for those that an autoscaler may add."""
+    if deployment.options.autoscaling == NONE:
+        return island.grouping.groups
+    return copy_bounds(deployment.plan, island, pinned=deployment.options.pin_nodes).most
 
 
 def _sizes(deployment: Deployment) -> Callable[[int], int]:
