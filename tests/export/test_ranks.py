@@ -145,14 +145,14 @@ def test_a_choice_that_is_none_is_refused() -> None:
         render(example_plan(), options=ExportOptions(ranks="ranks"))
 
 
-def test_a_pool_has_the_ports_of_its_largest_pods_and_others_name_theirs() -> None:
+def test_a_pool_has_the_ports_of_its_largest_pods_and_all_name_theirs() -> None:
     files = render(WIDE, target="lws", router="llm-d")
     values = next(iter(load_documents(next(iter(load_documents(files["llm-d-router.yaml"])))["data"]["values.yaml"])))
     assert values["router"]["modelServers"]["targetPorts"] == [{"number": 8000}, {"number": 8001}]
     (wide,) = [pod for pod in workloads(files)["H20-x"].pods if pod.count]
     (narrow,) = [pod for pod in workloads(files)["H200-x"].pods if pod.count]
     assert wide.annotations["llm-d.ai/active-ports"] == "8000"
-    assert "llm-d.ai/active-ports" not in narrow.annotations, "it has all of the pool's"
+    assert narrow.annotations["llm-d.ai/active-ports"] == "8000,8001"
 
 
 def test_haproxy_weighs_a_rank_by_its_part_of_the_share() -> None:
