@@ -14,6 +14,7 @@ from router_reading.comparing import router_faults
 from planner.domain import PHASES, ParallelConfig, Phase, Plan
 from planner.errors import ExportError, InputError
 from planner.export import ExportOptions, find_faults, read_manifests, render
+from planner.export.checking.carrying import engines_of, with_engines
 from planner.export.checking.tables import routing_tables
 from planner.export.engines.arguments import read_flags
 from planner.export.found import FoundPod, FoundWorkload
@@ -202,3 +203,27 @@ def test_one_endpoint_a_server_where_it_is_asked_for() -> None:
     assert not any("rank_ports" in row for row in services(files).values())
     assert all("external-lb" not in text for text in files.values())
     assert "--api-server-count=2" in files["01-h200-0.yaml"]
+
+
+def test_what_is_written_beside_pods_that_run_on_suits_them() -> None:
+    """Pods were started by server, or in pods of other sizes: Services, table and router follow."""
+    plan = example_plan()
+    by_server = engines_of(render(plan, options=ExportOptions(ranks="server")))
+    files = with_engines(render(plan, running=by_server), by_server)
+    assert not router_faults(files, plan)
+    assert not any("rank_ports" in row for row in services(files).values())
+    mixed = aggregated_plan()
+    by_rank = engines_of(render(mixed))
+    assert all("rank_ports" in row for row in services(render(mixed, router="none", running=by_rank)).values())
+    with pytest.raises(ExportError, match=r"H20-9: its ranks must go on as endpoints.*router aibrix chooses servers"):
+        render(mixed, router="aibrix", running=by_rank)
+
+
+def test_a_version_without_several_ports_has_one_in_pods_of_one_rank() -> None:
+    decode = island("H20-x", "H20", Phase.DECODE, ParallelConfig(tp=8, dp=2), batch_size=8)
+    plan = plan_of((decode, PREFILL))
+    old = replace(plan, scenario=replace(plan.scenario, engine=load_engine("vllm", "0.18.0")))
+    files = render(old)
+    assert "--data-parallel-external-lb" in files["01-h20-x.yaml"]
+    assert "external-lb" not in files["02-h200-0.yaml"]
+    assert not router_faults(files, old)

@@ -39,7 +39,7 @@ def with_ranks(deployment: Deployment, target: Target, running: Mapping[str, Run
     """
     started = {island.id: running[island.id].of(island) for island in deployment.islands if island.id in running}
     marked = _marked(deployment, target, started)
-    for island in marked.islands:
+    for island in marked.islands if deployment.router else ():
         if island.id in started and island.by_rank and (why := _obstacle(island, marked, target)):
             raise ExportError(
                 f"Island {island.id}: its ranks must go on as endpoints, as its pods run on, but {why}.",
