@@ -87,7 +87,7 @@ def running(
     """The plan's router before engines that take `seconds` for an answer; `alone`: engines with a process each."""
     files = render(plan, target="script", engine=engine, router=router)
     table = json.loads(files["routing.json"])
-    leaders = [leader for row in table["services"] for leader in row["leaders"]]
+    leaders = [address for row in table["services"] for address in row.get("ranks", row["leaders"])]
     scripts = [read_router_script(text) for name, text in files.items() if name.startswith("router")]
     programs = {name: program_words(name) for script in scripts for name in [_binary(script["command"])]}
     addresses = [f"{script['metadata']['name']}:{script['port']}" for script in scripts]
@@ -96,7 +96,7 @@ def running(
     for name, text in files.items():
         if name.endswith(".cfg"):
             (folder / name).write_text(_moved(text, moved).replace("bind :8080", f"bind {moved[addresses[0]]}"))
-    engines = {leader.partition(":")[0]: int(moved[leader].rpartition(":")[2]) for leader in leaders}
+    engines = {_name(leader, leaders): int(moved[leader].rpartition(":")[2]) for leader in leaders}
     log, started = folder / "log", _Started()
     try:
         processes = _start_engines(engines, alone, seconds, started, folder)
@@ -111,6 +111,13 @@ def running(
         yield Running(url=moved[addresses[0]], engines=engines, processes=processes, log=log)
     finally:
         started.end()
+
+
+def _name(address: str, addresses: Sequence[str]) -> str:
+    """The host; of further ranks of a host, their port behind it."""
+    host, _, port = address.partition(":")
+    first = next(other for other in addresses if other.startswith(f"{host}:"))
+    return host if address == first else f"{host}.{port}"
 
 
 def _binary(command: Sequence[str]) -> str:
