@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from contract_plans import aggregated_plan, beside_plan, single_node_plan
+from contract_plans import MIXED, aggregated_plan, beside_plan, single_node_plan
 from export_plans import PREFILL, example_plan, gpu, island, plan_of, route
 from quick_yaml import load_documents
 from router_reading.comparing import router_faults
@@ -156,10 +156,25 @@ def test_a_pool_has_the_ports_of_its_largest_pods_and_all_name_theirs() -> None:
     assert narrow.annotations["llm-d.ai/active-ports"] == "8000,8001"
 
 
+def test_workers_whose_ranks_answer_are_in_the_pool_of_their_phase() -> None:
+    """Decode pods of the chart go by server, so that their workers stay out; those of prefill are endpoints."""
+    files = render(example_plan(), target="llm-d")
+    values = next(iter(load_documents(next(iter(load_documents(files["llm-d-router.yaml"])))["data"]["values.yaml"])))
+    picker = next(iter(load_documents(values["router"]["epp"]["pluginsCustomConfig"]["planner.yaml"])))
+    leaders_alone = {
+        profile["name"]: {"pluginRef": "leaders"} in profile["plugins"] for profile in picker["schedulingProfiles"]
+    }
+    assert leaders_alone == {"prefill": False, "decode": True}
+
+
 def test_haproxy_weighs_a_rank_by_its_part_of_the_share() -> None:
     """Two copies of two ranks have a half, one copy of two ranks the other: a rank of the latter counts twice."""
     files = render(beside_plan(), target="script")
-    servers = dict(re.findall(r"server beside-(\S+) \S+ weight (\d+) maxconn \d+ check", files["haproxy.cfg"]))
+    lines = re.findall(r"server beside-(\S+) \S+ weight (\d+) maxconn (\d+) check", files["haproxy.cfg"])
+    servers = {name: weight for name, weight, _ in lines}
+    assert {name: int(most) for name, _, most in lines if name.startswith("h20-9")} == dict.fromkeys(
+        [f"h20-9-{n}" for n in range(4)], 2 * MIXED.batch_size
+    ), "twice the batch of a rank, not of a server"
     assert set(servers) == {*(f"h20-9-{n}" for n in range(4)), *(f"h200-9-{n}" for n in range(2))}
     weights = {name: int(weight) for name, weight in servers.items()}
     assert weights["h200-9-0"] == pytest.approx(2 * weights["h20-9-0"], abs=1)
