@@ -25,8 +25,8 @@ BY_RANK = ExportOptions(ranks="rank")
 
 def workloads(files: dict[str, str]) -> dict[str, FoundWorkload]:
     """By the id of their islands."""
-    found = (w for m, kind in read_manifests(files).sound if kind and kind.workloads for w in kind.workloads(m))
-    return {workload.annotations["planner/island-id"]: workload for workload in found}
+    rows = (w for m, kind in read_manifests(files).sound if kind and kind.workloads for w in kind.workloads(m))
+    return {workload.annotations["planner/island-id"]: workload for workload in rows}
 
 
 def services(files: dict[str, str]) -> dict[str, dict[str, Any]]:
@@ -172,7 +172,7 @@ def test_haproxy_weighs_a_rank_by_its_part_of_the_share() -> None:
     files = render(beside_plan(), target="script")
     lines = re.findall(r"server beside-(\S+) \S+ weight (\d+) maxconn (\d+) check", files["haproxy.cfg"])
     servers = {name: weight for name, weight, _ in lines}
-    assert {name: int(most) for name, _, most in lines if name.startswith("h20-9")} == dict.fromkeys(
+    assert {name: int(limit) for name, _, limit in lines if name.startswith("h20-9")} == dict.fromkeys(
         [f"h20-9-{n}" for n in range(4)], 2 * MIXED.batch_size
     ), "twice the batch of a rank, not of a server"
     assert set(servers) == {*(f"h20-9-{n}" for n in range(4)), *(f"h200-9-{n}" for n in range(2))}
