@@ -1,7 +1,7 @@
 """The door: a plan becomes files, and no file leaves unchecked; and the recipes of images that no registry has, folders
 beside the manifests that `docker build` takes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 
@@ -21,8 +21,8 @@ from planner.export.objects.shared_files import shared_files
 from planner.export.options import ExportOptions, check_heeded, check_options
 from planner.export.routers.gateways import GATEWAYS
 from planner.export.routers.intervals import island_intervals
-from planner.export.routers.registry import router_named
-from planner.export.seams import Deployment, Endpoint, RouterFiles, Target
+from planner.export.routers.registry import ROUTERS, router_named
+from planner.export.seams import Deployment, Endpoint, RouterFiles, RouterProcess, Target
 from planner.export.targets import target_named
 
 
@@ -51,6 +51,26 @@ def render(
             option or express an island, or the router cannot execute the routing; the message names it.
         InconsistentPlanError: the plan, or what was rendered from it, breaks an invariant.
     """
+    deployment, chosen_target = _deployment(plan, target, engine, options, grid, router)
+    try:
+        files = _files(deployment, chosen_target)
+    except ExportError as error:
+        if router or deployment.router is None:
+            raise
+        # the target's own router gives way to the table alone; what the target itself cannot do it refuses again
+        reason = f"{error.message} So no router's configuration is written; the table is for one of your own."
+        files = _files(replace(deployment, router=None, unrouted=reason), chosen_target)
+    if not all(kind.inventory for kind in chosen_target.kinds):  # files that describe the fleet alone deploy nothing
+        files |= _budget_files(deployment, chosen_target)
+        files |= eviction_files(deployment, classed="priority_class" not in chosen_target.unheeded)
+    check_manifests(files, plan, schemas)
+    return files
+
+
+def _deployment(
+    plan: Plan, target: str, engine: str, options: ExportOptions | None, grid: RouterGrid | None, router: str
+) -> tuple[Deployment, Target]:
+    """What a target is handed, as of `render`."""
     chosen_engine = priced_engine(plan, engine)
     chosen_options = check_deployable(plan.scenario, chosen_engine.name, target, router, options or ExportOptions())
     chosen_target = target_named(target, chosen_engine.name)
@@ -68,19 +88,33 @@ def render(
         applied=chosen_target.applied,
         slowest_step_ms=slowest_step_ms(plan),
     )
-    try:
-        files = _files(deployment, chosen_target)
-    except ExportError as error:
-        if router or deployment.router is None:
-            raise
-        # the target's own router gives way to the table alone; what the target itself cannot do it refuses again
-        reason = f"{error.message} So no router's configuration is written; the table is for one of your own."
-        files = _files(replace(deployment, router=None, unrouted=reason), chosen_target)
-    if not all(kind.inventory for kind in chosen_target.kinds):  # files that describe the fleet alone deploy nothing
-        files |= _budget_files(deployment, chosen_target)
-        files |= eviction_files(deployment, classed="priority_class" not in chosen_target.unheeded)
-    check_manifests(files, plan, schemas)
-    return files
+    return deployment, chosen_target
+
+
+def router_processes(
+    plan: Plan,
+    *,
+    engine: str = "",
+    options: ExportOptions | None = None,
+    router: str = "",
+    at: Callable[[Endpoint], Endpoint] = lambda endpoint: endpoint,
+) -> tuple[RouterProcess, ...]:
+    """The programs that execute a plan's routing, as the target `script` starts them; `at`: where each island answers,
+    in place of where that target has it.
+
+    Raises InputError and ExportError as `render` does, and where the router is no program of its own.
+    """
+    deployment, target = _deployment(plan, "script", engine, options, None, router)
+    endpoints = target.manifests(deployment).endpoints
+    written = deployment.router.render(deployment, [at(e) for e in endpoints]) if deployment.router else RouterFiles()
+    if not written.processes:
+        name = deployment.router.name if deployment.router else "none"
+        programs = [name for name, other in ROUTERS.items() if target.name in other.targets]
+        raise ExportError(
+            f"Router {name}: must be a program that target {target.name} starts, is none.",
+            hint=f"Choose one of {', '.join(programs)}.",
+        )
+    return written.processes
 
 
 def check_deployable(

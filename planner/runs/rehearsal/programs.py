@@ -1,0 +1,209 @@
+"""Routers' programs on the loopback: started as the export would start them, with other hosts and ports, and ended by
+their own ids whatever happens."""
+
+import os
+import re
+import resource
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from socket import socket
+
+from planner.errors import InputError, PlannerError
+from planner.export.seams import CONFIG_FOLDER, RouterProcess
+from planner.runs.rehearsal.servers import LOOPBACK
+
+_ANY_HOST = "0.0.0.0"  # noqa: S104  (what is replaced)
+_STRICT, _FILES = "\nglobal\n", 65_536
+_BIND = re.compile(r"(?m)^(\s*bind\s+)\S*:(\d+)")
+_PORT_WORDS = ("--port", "--prometheus-port")
+_INSTALL: Mapping[str, str] = {
+    "haproxy": "`apt-get install haproxy`",
+    "vllm_router": "`pip install vllm-router` into an environment of its own",
+    "sglang_router": "`pip install sglang-router` into an environment of its own",
+}
+_PATIENCE_S, _LOG_BYTES = 5.0, 2000
+
+
+def program_of(command: Sequence[str]) -> str:
+    """What a command's program is called: `haproxy`, `vllm_router`, `sglang_router`."""
+    return command[2].partition(".")[0] if command[1:2] == ("-m",) else command[0]
+
+
+def program_words(command: Sequence[str], named: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The command with the words that start its program here: those that the user `named` (program -> words), else the
+    program of PATH, or a Python here that has the module.
+
+    Raises:
+        InputError: there is no such program.
+    """
+    name = program_of(command)
+    module = command[1:2] == ("-m",)
+    rest = tuple(command[3 if module else 1 :])
+    if name in named:
+        _require_program(named[name][0], name)
+        return (*named[name], *rest)
+    if not module:
+        _require_program(command[0], name)
+        return tuple(command)
+    for python in dict.fromkeys((sys.executable, shutil.which("python3") or "")):
+        if python and _has_module(python, name):
+            return (python, *command[1:])
+    raise _not_here(name, f"a Python with the module {name}")
+
+
+def _require_program(word: str, name: str) -> None:
+    if shutil.which(word) is None:
+        raise _not_here(name, f"the program {word!r}")
+
+
+def _has_module(python: str, name: str) -> bool:
+    asks = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({name!r}) is None)"
+    return subprocess.run((python, "-c", asks), check=False, capture_output=True).returncode == 0  # noqa: S603
+
+
+def _not_here(name: str, what: str) -> InputError:
+    return InputError(
+        f"Router's program {name}: must be at hand, {what} is not.",
+        hint=f"Install it ({_INSTALL.get(name, 'as its makers say')}), or name it: --program {name}=COMMAND.",
+    )
+
+
+def read_program(text: str) -> tuple[str, tuple[str, ...]]:
+    """`haproxy=/opt/haproxy/sbin/haproxy`, `vllm_router=/opt/venv/bin/python -m vllm_router.launch_router`.
+
+    Raises:
+        InputError: another form.
+    """
+    name, _, words = text.partition("=")
+    try:
+        command = tuple(shlex.split(words))
+    except ValueError:
+        command = ()
+    if name not in _INSTALL or not command:
+        raise InputError(
+            f"--program: must be NAME=COMMAND, NAME one of {', '.join(_INSTALL)}, got {text!r}.",
+            hint="For example haproxy=/usr/sbin/haproxy.",
+        )
+    return name, command
+
+
+@dataclass(slots=True, kw_only=True)
+class Programs:
+    """Programs that run. `front`: the URL where requests go; `health`: URLs that answer 200 once a program is ready,
+    those behind first."""
+
+    folder: Path
+    front: str = ""
+    health: list[str] = field(default_factory=list)
+    processes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+
+    def start(self, processes: Sequence[RouterProcess], named: Mapping[str, Sequence[str]]) -> None:
+        """Start all, those behind the first one before it."""
+        ports = _free_ports(2 * len(processes))
+        addresses = {f"{p.name}:{p.port}": f"{LOOPBACK}:{ports[at]}" for at, p in enumerate(processes)}
+        for at in reversed(range(len(processes))):
+            process, port = processes[at], ports[at]
+            spare = ports[len(processes) + at]
+            self._start(process, _Moved(addresses=addresses, ports=(process.port, port, spare)), named)
+            self.health.append(f"http://{LOOPBACK}:{port}{process.health_path}")
+        self.front = f"http://{LOOPBACK}:{ports[0]}"
+
+    def _start(self, process: RouterProcess, moved: "_Moved", named: Mapping[str, Sequence[str]]) -> None:
+        folder = self.folder / process.name
+        folder.mkdir()
+        for name, text in process.config:
+            (folder / name).write_text(moved.config(text), encoding="utf-8")
+        words = program_words(process.command, named)
+        moved_words = moved.words(program_words(process.command, named))
+        words = tuple(word.replace(CONFIG_FOLDER, str(folder)) for word in moved_words)
+        with (folder / "log").open("wb") as log:
+            self.processes.append(
+                subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, env=os.environ)  # noqa: S603
+            )
+
+    def check(self) -> None:
+        """PlannerError where a program has ended."""
+        for process in self.processes:
+            if process.poll() is not None:
+                raise PlannerError(
+                    f"Router's program {process.args!r} ended with {process.returncode}: {self.log()}",
+                    hint="Try it by itself; its version may have other options.",
+                )
+
+    def log(self) -> str:
+        """The ends of what the programs wrote."""
+        texts = [path.read_bytes()[-_LOG_BYTES:].decode("utf-8", "replace") for path in self.folder.glob("*/log")]
+        return " ".join(" ".join(texts).split())[-_LOG_BYTES:]
+
+    def end(self) -> None:
+        """End all, by their ids."""
+        for process in reversed(self.processes):
+            if process.poll() is None:
+                process.terminate()
+        limit_s = time.monotonic() + _PATIENCE_S
+        for process in self.processes:
+            try:
+                process.wait(timeout=max(0.1, limit_s - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@contextmanager
+def programs_in(folder: Path) -> Iterator[Programs]:
+    """Programs that keep their files in `folder` and end with the block."""
+    programs = Programs(folder=folder)
+    try:
+        yield programs
+    finally:
+        programs.end()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Moved:
+    """Hosts and ports brought to the loopback: of other programs by `addresses`; `ports`: the program's own, the one in
+    its place, and one for its metrics."""
+
+    addresses: Mapping[str, str]
+    ports: tuple[int, int, int]
+
+    def config(self, text: str) -> str:
+        """A configuration's text."""
+        before, port, spare = self.ports
+        text = _BIND.sub(lambda match: f"{match[1]}{LOOPBACK}:{port if int(match[2]) == before else spare}", text)
+        if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < _FILES:  # then HAProxy would not start for a large fleet
+            text = text.replace(_STRICT, f"{_STRICT}    no strict-limits\n", 1)
+        return self._addressed(text)
+
+    def words(self, command: Sequence[str]) -> Iterator[str]:
+        """A command's words."""
+        _, port, spare = self.ports
+        for before, word in zip(("", *command), command, strict=False):
+            if before in _PORT_WORDS:
+                yield str(port if before == _PORT_WORDS[0] else spare)
+            else:
+                yield LOOPBACK if word == _ANY_HOST else self._addressed(word)
+
+    def _addressed(self, text: str) -> str:
+        for address, moved in self.addresses.items():
+            text = re.sub(rf"(?<![\w.-]){re.escape(address)}(?!\d)", moved, text)
+        return text
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports of the loopback that nobody has just now."""
+    sockets = [socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind((LOOPBACK, 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()

@@ -1,0 +1,157 @@
+"""A plan rehearsed: its routers' programs before simulated engines, then the same requests replayed in virtual time."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from planner import export
+from planner.domain import LengthProfile, Plan, RequestTrace
+from planner.domain.arrivals import Failure, ReplaySettings, Requests
+from planner.evaluation.replay.replaying import PlanReplay
+from planner.export.objects.operating.queries import engine_metrics
+from planner.export.seams import Endpoint, RouterProcess
+from planner.files import catalog
+from planner.proposing.feasibility import posed
+from planner.replay import judge, simulate
+from planner.runs.rehearsal.attempts import AttemptTable
+from planner.runs.rehearsal.clock import PlanClock
+from planner.runs.rehearsal.judging import lateness_of, pool_uses, rehearsed_run
+from planner.runs.rehearsal.programs import program_of, program_words
+from planner.runs.rehearsal.prompts import request_bodies
+from planner.runs.rehearsal.records import KilledServer, Rehearsal
+from planner.runs.rehearsal.running import Death, Stage
+from planner.runs.rehearsal.servers import Fleet, SimulatedServer
+from planner.runs.rehearsal.settings import AskedRehearsal, check_asked
+from planner.runs.rehearsal.stations import ClockedStations
+from planner.runs.rehearsal.traffic import Outcome, Traffic
+from planner.runs.rehearsal.wire import HAND_OVERS
+from planner.runs.replays.replay_settings import replay_settings
+
+_TARGET = "script"
+
+Progress = Callable[[float], None]
+
+
+def rehearse(
+    plan: Plan, source: RequestTrace | LengthProfile, asked: AskedRehearsal, progress: Progress = lambda _: None
+) -> Rehearsal:
+    """The plan's requests through its router's real programs, on the loopback. `source`: their lengths; `progress`
+    hears the share that is answered.
+
+    Raises:
+        InputError: a value that cannot be, a program that is not there, or an engine that the router does not know.
+        ExportError: the router cannot execute the plan's routing, or is no program of its own.
+        PlannerError: a program ends, or does not take requests.
+    """
+    check_asked(asked, plan)
+    rehearsing = _Rehearsing(plan, source, asked)
+    start_s = time.monotonic()
+    traffic, deaths = rehearsing.run(progress)
+    return rehearsing.judged(traffic, deaths, time.monotonic() - start_s)
+
+
+class _Rehearsing:
+    """One rehearsal, prepared: its requests, its simulated servers and its programs' commands."""
+
+    def __init__(self, plan: Plan, source: RequestTrace | LengthProfile, asked: AskedRehearsal) -> None:
+        self._plan, self._asked = plan, asked
+        self._engine = export.priced_engine(plan, asked.engine).name
+        self._router = asked.router or plan.scenario.deploy.router or export.chosen_router(export.TARGETS[_TARGET])
+        self._commands = [process.command for process in self._processes(lambda endpoint: endpoint)]
+        for command in self._commands:  # before anything is started
+            program_words(command, asked.programs)
+        self._settings = self._replay_settings()
+        self._replay = PlanReplay(plan, posed(plan.scenario).workload, source, self._settings)
+        self._requests: Requests = self._replay.requests(asked.rate_rps, asked.seed)
+        table = AttemptTable(self._requests, self._replay.fleet.lengths)
+        self._stations = ClockedStations(self._replay.fleet, table, PlanClock(asked.slowed))
+        self._fleet = self._simulated()
+
+    def _processes(self, at: Callable[[Endpoint], Endpoint]) -> Sequence[RouterProcess]:
+        deploy = self._plan.scenario.deploy
+        options = export.ExportOptions(name=deploy.name, bytes_per_token=deploy.bytes_per_token)
+        return export.router_processes(self._plan, engine=self._engine, options=options, router=self._router, at=at)
+
+    def _replay_settings(self) -> ReplaySettings:
+        asked = self._asked
+        failures = [Failure(island=kill.island, at_s=kill.at_s, servers=((kill.island, 1),)) for kill in asked.kills]
+        return replay_settings(
+            self._plan,
+            router=self._router,
+            requests=asked.requests,
+            seeds=(asked.seed,),
+            warm_up=asked.warm_up,
+            failures=failures,
+        )
+
+    def _simulated(self) -> Fleet:
+        engine, planned = self._engine, self._plan.scenario.engine
+        profile = planned if planned.name == engine else catalog.engine(engine)
+        return Fleet(
+            stations=self._stations,
+            hand_over=HAND_OVERS[engine],
+            metrics=engine_metrics(profile),
+            model=self._plan.scenario.model.uri.removeprefix("hf://"),
+        )
+
+    def run(self, progress: Progress) -> tuple[Traffic, Sequence[Death]]:
+        """All of it, by the wall's clock."""
+        asked, deploy = self._asked, self._plan.scenario.deploy
+        servers = {
+            pool.island: [
+                SimulatedServer(f"{pool.island}-{number}", station, self._fleet)
+                for number, station in enumerate(stations)
+            ]
+            for pool, stations in zip(self._stations.fleet.pools, self._stations.servers, strict=True)
+        }
+        stage = Stage(fleet=self._fleet, servers=servers, processes=self._processes, named=asked.programs)
+        bodies = request_bodies(
+            self._requests,
+            self._fleet.model,
+            bytes_per_token=deploy.bytes_per_token,
+            spread=asked.length_spread,
+            seed=asked.seed,
+        )
+        traffic = stage.run(
+            lambda url: Traffic(url, bodies, self._requests.arrival_ms, self._stations.clock),
+            asked.kills,
+            60 * asked.minutes,
+            progress,
+        )
+        return traffic, stage.deaths
+
+    def judged(self, traffic: Traffic, deaths: Sequence[Death], seconds: float) -> Rehearsal:
+        """What became of the requests, beside the replay."""
+        asked, fleet, promise = self._asked, self._replay.fleet, self._replay.promise
+        outcomes = [traffic.outcomes.get(number, Outcome(number=number)) for number in range(len(self._requests))]
+        run = rehearsed_run(self._requests, outcomes, self._stations, asked.warm_up)
+        rehearsed = judge(fleet, promise, self._settings, asked.rate_rps, [run])
+        replayed = simulate(fleet, promise, self._settings, asked.rate_rps, self._replay.requests)
+        failed = {outcome.number for outcome in outcomes if outcome.failure}
+        return Rehearsal(
+            router=self._router,
+            programs=tuple(map(program_of, self._commands)),
+            slower=asked.slowed,
+            seconds=seconds,
+            rehearsed=rehearsed,
+            replayed=replayed,
+            pools=pool_uses(fleet, self._requests.prompt_tokens, rehearsed, replayed),
+            failures=tuple(Counter(outcome.failure for outcome in outcomes if outcome.failure).most_common()),
+            elsewhere=len(failed - {number for death in deaths for number in death.numbers}),
+            killed=tuple(_killed(death, failed) for death in deaths),
+            lateness=lateness_of(self._fleet.late_ms, outcomes, promise.slo, self._requests.prompt_tokens),
+            outcomes=tuple(outcomes),
+            notes=self._requests.notes,
+        )
+
+
+def _killed(death: Death, failed: set[int]) -> KilledServer:
+    name, _, _ = death.server.name.rpartition("-")
+    return KilledServer(
+        server=death.server.name,
+        island=name,
+        at_s=death.at_s,
+        answering=len(death.numbers),
+        lost=len(failed & set(death.numbers)),
+        back_s=death.back_s,
+    )
