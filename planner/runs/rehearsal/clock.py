@@ -18,6 +18,11 @@ class PlanClock:
         """Now is 0."""
         self._start_s = time.monotonic()
 
+    def set_pace(self, slower: float) -> None:
+        """From now on plan time runs so many times as slowly as the wall's."""
+        now_ms, self.slower = self.now_ms, slower
+        self._start_s = time.monotonic() - now_ms * slower / MS_PER_S
+
     @property
     def now_ms(self) -> float:
         """Plan time (ms)."""

@@ -4,10 +4,7 @@ their own ids whatever happens."""
 import os
 import re
 import resource
-import shlex
-import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,83 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from socket import socket
 
-from planner.errors import InputError, PlannerError
+from planner.errors import PlannerError
 from planner.export.seams import CONFIG_FOLDER, RouterProcess
-from planner.runs.rehearsal.servers import LOOPBACK
+from planner.runs.rehearsal.naming import program_words
+from planner.runs.rehearsal.wire import LOOPBACK
 
 _ANY_HOST = "0.0.0.0"  # noqa: S104  (what is replaced)
 _STRICT, _FILES = "\nglobal\n", 65_536
 _BIND = re.compile(r"(?m)^(\s*bind\s+)\S*:(\d+)")
 _PORT_WORDS = ("--port", "--prometheus-port")
-_INSTALL: Mapping[str, str] = {
-    "haproxy": "`apt-get install haproxy`",
-    "vllm_router": "`pip install vllm-router` into an environment of its own",
-    "sglang_router": "`pip install sglang-router` into an environment of its own",
-}
 _PATIENCE_S, _LOG_BYTES = 5.0, 2000
-
-
-def program_of(command: Sequence[str]) -> str:
-    """What a command's program is called: `haproxy`, `vllm_router`, `sglang_router`."""
-    return command[2].partition(".")[0] if command[1:2] == ("-m",) else command[0]
-
-
-def program_words(command: Sequence[str], named: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """The command with the words that start its program here: those that the user `named` (program -> words), else the
-    program of PATH, or a Python here that has the module.
-
-    Raises:
-        InputError: there is no such program.
-    """
-    name = program_of(command)
-    module = command[1:2] == ("-m",)
-    rest = tuple(command[3 if module else 1 :])
-    if name in named:
-        _require_program(named[name][0], name)
-        return (*named[name], *rest)
-    if not module:
-        _require_program(command[0], name)
-        return tuple(command)
-    for python in dict.fromkeys((sys.executable, shutil.which("python3") or "")):
-        if python and _has_module(python, name):
-            return (python, *command[1:])
-    raise _not_here(name, f"a Python with the module {name}")
-
-
-def _require_program(word: str, name: str) -> None:
-    if shutil.which(word) is None:
-        raise _not_here(name, f"the program {word!r}")
-
-
-def _has_module(python: str, name: str) -> bool:
-    asks = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({name!r}) is None)"
-    return subprocess.run((python, "-c", asks), check=False, capture_output=True).returncode == 0  # noqa: S603
-
-
-def _not_here(name: str, what: str) -> InputError:
-    return InputError(
-        f"Router's program {name}: must be at hand, {what} is not.",
-        hint=f"Install it ({_INSTALL.get(name, 'as its makers say')}), or name it: --program {name}=COMMAND.",
-    )
-
-
-def read_program(text: str) -> tuple[str, tuple[str, ...]]:
-    """`haproxy=/opt/haproxy/sbin/haproxy`, `vllm_router=/opt/venv/bin/python -m vllm_router.launch_router`.
-
-    Raises:
-        InputError: another form.
-    """
-    name, _, words = text.partition("=")
-    try:
-        command = tuple(shlex.split(words))
-    except ValueError:
-        command = ()
-    if name not in _INSTALL or not command:
-        raise InputError(
-            f"--program: must be NAME=COMMAND, NAME one of {', '.join(_INSTALL)}, got {text!r}.",
-            hint="For example haproxy=/usr/sbin/haproxy.",
-        )
-    return name, command
 
 
 @dataclass(slots=True, kw_only=True)

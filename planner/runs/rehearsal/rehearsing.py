@@ -16,7 +16,7 @@ from planner.replay import judge, simulate
 from planner.runs.rehearsal.attempts import AttemptTable
 from planner.runs.rehearsal.clock import PlanClock
 from planner.runs.rehearsal.judging import lateness_of, pool_uses, rehearsed_run
-from planner.runs.rehearsal.programs import program_of, program_words
+from planner.runs.rehearsal.naming import program_of, program_words
 from planner.runs.rehearsal.prompts import request_bodies
 from planner.runs.rehearsal.records import KilledServer, Rehearsal
 from planner.runs.rehearsal.running import Death, Stage
@@ -28,6 +28,8 @@ from planner.runs.rehearsal.wire import HAND_OVERS
 from planner.runs.replays.replay_settings import replay_settings
 
 _TARGET = "script"
+_QUICK = 0.25
+"""Slow-down once every answer has begun: the longest ones would take minutes else."""
 
 Progress = Callable[[float], None]
 
@@ -113,12 +115,16 @@ class _Rehearsing:
             seed=asked.seed,
         )
         traffic = stage.run(
-            lambda url: Traffic(url, bodies, self._requests.arrival_ms, self._stations.clock),
+            lambda url: Traffic(url, bodies, self._requests.arrival_ms, self._stations.clock, self._all_begun),
             asked.kills,
             60 * asked.minutes,
             progress,
         )
         return traffic, stage.deaths
+
+    def _all_begun(self) -> None:
+        """Nothing but ends of long answers is to come: a moment more or less is little of those."""
+        self._stations.quicken(min(self._asked.slowed, _QUICK))
 
     def judged(self, traffic: Traffic, deaths: Sequence[Death], seconds: float) -> Rehearsal:
         """What became of the requests, beside the replay."""

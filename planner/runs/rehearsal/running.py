@@ -15,9 +15,10 @@ from tornado.httpclient import AsyncHTTPClient
 from planner.errors import PlannerError
 from planner.export.seams import Endpoint, RouterProcess
 from planner.runs.rehearsal.programs import Programs, programs_in
-from planner.runs.rehearsal.servers import LOOPBACK, Fleet, SimulatedServer
+from planner.runs.rehearsal.servers import Fleet, SimulatedServer
 from planner.runs.rehearsal.settings import Kill
 from planner.runs.rehearsal.traffic import Traffic
+from planner.runs.rehearsal.wire import LOOPBACK
 from planner.units import MS_PER_S
 
 _START_S, _LOOK_S = 60.0, 0.1

@@ -23,9 +23,8 @@ from planner.replay.stations.prefill import PrefillServer
 from planner.replay.stations.serving import Taker
 from planner.runs.rehearsal.attempts import Attempt
 from planner.runs.rehearsal.stations import ClockedStations
-from planner.runs.rehearsal.wire import END_OF_STREAM, AnswerForm, HandOver, request_number
+from planner.runs.rehearsal.wire import END_OF_STREAM, LOOPBACK, AnswerForm, HandOver, request_number
 
-LOOPBACK = "127.0.0.1"
 _JSON, _EVENTS, _TEXT = "application/json", "text/event-stream", "text/plain; version=0.0.4"
 _OK, _BAD, _FAILED = 200, 400, 500
 _MOST_BYTES = 64 * 1024 * 1024  # of a body: a prompt of ten million tokens

@@ -33,10 +33,19 @@ class Outcome:
 
 
 class Traffic:
-    """`bodies` in the order of `arrival_ms` (plan time) to `url`. `outcomes`: by number, of those that have ended."""
+    """`bodies` in the order of `arrival_ms` (plan time) to `url`. `outcomes`: by number, of those that have ended.
+    `all_begun` is called once every answer has begun, or failed."""
 
-    def __init__(self, url: str, bodies: Sequence[bytes], arrival_ms: Sequence[float], clock: PlanClock) -> None:
+    def __init__(
+        self,
+        url: str,
+        bodies: Sequence[bytes],
+        arrival_ms: Sequence[float],
+        clock: PlanClock,
+        all_begun: Callable[[], None] = lambda: None,
+    ) -> None:
         self.outcomes: dict[int, Outcome] = {}
+        self._all_begun, self._to_begin = all_begun, len(bodies)
         self._url, self._bodies, self._arrival_ms, self._clock = f"{url}{CHAT}", bodies, arrival_ms, clock
         self._client: AsyncHTTPClient | None = None
 
@@ -69,7 +78,7 @@ class Traffic:
     async def _ask(self, number: int, limit_s: float) -> None:
         assert self._client is not None, "requests are sent by `send`"
         sent_ms = self._clock.now_ms
-        pieces = _Pieces(self._clock)
+        pieces = _Pieces(self._clock, self._begun)
         request = HTTPRequest(
             self._url,
             method="POST",
@@ -84,6 +93,8 @@ class Traffic:
             failure = pieces.failure(answer.code, str(answer.reason or ""))
         except (HTTPClientError, OSError) as error:  # no HTTP came back, or not all of it
             failure = CUT if pieces.first_ms < inf else f"{type(error).__name__}: {error}"[:_SHOWN]
+        if pieces.first_ms == inf:
+            self._begun()
         self.outcomes[number] = Outcome(
             number=number,
             failure=failure,
@@ -92,17 +103,25 @@ class Traffic:
             sent_late_ms=sent_ms - self._arrival_ms[number],
         )
 
+    def _begun(self) -> None:
+        """One answer more has begun, or none will."""
+        self._to_begin -= 1
+        if not self._to_begin:
+            self._all_begun()
+
 
 class _Pieces:
     """What came of an answer: when its first piece did, and its end."""
 
-    def __init__(self, clock: PlanClock) -> None:
+    def __init__(self, clock: PlanClock, begun: Callable[[], None]) -> None:
         self.first_ms, self._clock, self._tail, self._head = inf, clock, b"", b""
+        self._begun = begun
 
     def add(self, piece: bytes) -> None:
         """A piece came."""
         if self.first_ms == inf:
             self.first_ms, self._head = self._clock.now_ms, piece[: 4 * _SHOWN]
+            self._begun()
         self._tail = (self._tail + piece)[-_TAIL:]
 
     def failure(self, status: int, reason: str) -> str:

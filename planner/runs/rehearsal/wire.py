@@ -17,7 +17,8 @@ from typing import Any
 
 from planner.errors import InputError
 
-COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+LOOPBACK = "127.0.0.1"
+CHAT = "/v1/chat/completions"
 END_OF_STREAM = b"data: [DONE]\n\n"
 _NUMBER = re.compile(r"#(\d+)\s*$")
 _WORD = "word "
@@ -39,7 +40,7 @@ def _nixl_cache(body: Mapping[str, Any]) -> int | None:
 
 def _nixl_offer(cache: int, name: str) -> dict[str, Any]:
     offered = {"do_remote_prefill": True, "do_remote_decode": False, "remote_block_ids": [cache]}
-    return {"kv_transfer_params": {**offered, "remote_engine_id": name, "remote_host": "127.0.0.1", "remote_port": 1}}
+    return {"kv_transfer_params": {**offered, "remote_engine_id": name, "remote_host": LOOPBACK, "remote_port": 1}}
 
 
 def _room(body: Mapping[str, Any]) -> int | None:
