@@ -87,7 +87,7 @@ def judge(
     result = ReplayResult(
         plan=promise.plan,
         trace=promise.trace,
-        policy=settings.policy,
+        router=settings.router.name,
         arrivals=promise.arrivals,
         rate_rps=rate_rps,
         promise_rps=promise.promise_rps,

@@ -34,7 +34,18 @@ Sources: llm-d/llm-d-router, READMEs of pkg/epp/framework/plugins and docs/disag
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from planner.domain import LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.domain import (
+    Counted,
+    Endpoints,
+    Freed,
+    LengthMeasure,
+    Phase,
+    Plan,
+    RouterBehaviour,
+    RouterPolicy,
+    Rule,
+    one_layer,
+)
 from planner.errors import ExportError
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_documents, yaml_text
@@ -151,7 +162,7 @@ def _comments(deployment: Deployment) -> Iterator[str]:
     for island in deployment.islands:
         span = deployment.intervals.get(island.id)
         yield f"{island.id}, {island.phase}: {range_text(span) if span else 'none, and so no prompt'}"
-    yield f"Assumed: {_policy(deployment.plan).value} inside a bucket, ranks of a pod left to its engine."
+    yield f"Assumed inside a bucket: {_behaviour(deployment.plan).words}."
     yield from _notes(deployment.plan)
     if _tokenizer(deployment):
         yield "Prompts are counted by the model's tokenizer, beside the picker: 4 cores and 8 GiB for each picker."
@@ -174,11 +185,6 @@ def range_text(span: tuple[int, int]) -> str:
     return f"{span[0]}-{span[1] - 1}"
 
 
-def _policy(plan: Plan) -> RouterPolicy:
-    cached = plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE
-    return RouterPolicy.PREFIX_AWARE if cached else RouterPolicy.RANKS_IN_TURN
-
-
 def _notes(plan: Plan) -> tuple[str, ...]:
     shares = {(route.phase, route.range_start): set[float]() for route in plan.routing}
     for route in plan.routing:
@@ -191,9 +197,17 @@ def _notes(plan: Plan) -> tuple[str, ...]:
 
 
 def _behaviour(plan: Plan) -> RouterBehaviour:
-    """Nearest to least work by pod, ranks left to the engine."""
-    measure = LengthMeasure.CHARACTERS if _by_path(plan) else LengthMeasure.TOKENS
-    return RouterBehaviour(policy=_policy(plan), measure=measure, blind_to_speed=True, notes=_notes(plan))
+    """Tokens in flight of pods, until the first chunk of a stream; ranks of a pod are left to its engine."""
+    tokens = one_layer(Endpoints.SERVER, Rule.LEAST, Counted.TOKENS)
+    return RouterBehaviour(
+        name=NAME,
+        prefill=tokens,
+        decode=one_layer(Endpoints.SERVER, Rule.LEAST, Counted.REQUESTS, freed=Freed.ANSWERED),
+        mixed=tokens,
+        measure=LengthMeasure.CHARACTERS if _by_path(plan) else LengthMeasure.TOKENS,
+        prefixes=plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE,
+        notes=_notes(plan),
+    )
 
 
 def _by_path(plan: Plan) -> bool:

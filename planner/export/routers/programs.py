@@ -5,7 +5,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from planner.domain import LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.domain import (
+    Counted,
+    Endpoints,
+    Freed,
+    LengthMeasure,
+    Phase,
+    Plan,
+    RouterBehaviour,
+    RouterLayer,
+    RouterPolicy,
+    Rule,
+    one_layer,
+)
 from planner.export.engines.seam import Launch
 from planner.export.islands import ServingIsland
 from planner.export.routers.gateways import (
@@ -110,6 +122,16 @@ def pod_annotations(island: ServingIsland, deployment: Deployment, launch: Launc
     return {} if port is None else {BOOTSTRAP_ANNOTATION: str(port)}
 
 
+_COPIES = 2  # of each program
+_POOLS = RouterLayer(
+    among=Endpoints.POOL, rule=Rule.LEAST, counts=Counted.REQUESTS, freed=Freed.ANSWERED, copies=_COPIES
+)
+_GATEWAY = one_layer(Endpoints.SERVER, Rule.BETTER_OF_TWO, Counted.REQUESTS, freed=Freed.ANSWERED, copies=_COPIES)
+_CONNECTIONS = one_layer(
+    Endpoints.SERVER, Rule.LEAST, Counted.REQUESTS, freed=Freed.ANSWERED, by_speed=True, copies=_COPIES
+)
+
+
 def behaviour(plan: Plan, *, direct: bool, engine: str = "") -> RouterBehaviour:
     """Whom the programs choose, by what they tell lengths apart, and what they do otherwise than the plan. `engine`:
     whose router it is; empty: the plan's."""
@@ -120,7 +142,6 @@ def behaviour(plan: Plan, *, direct: bool, engine: str = "") -> RouterBehaviour:
     if len(intervals) > 1:
         notes.append("Lengths are told apart by the bytes of a request: prompts near a cut point go astray.")
     if paired or not direct:
-        policy = RouterPolicy.PREFIX_AWARE if prefixes else RouterPolicy.POWER_OF_TWO
         weighed = direct and _weighs_pools(plan) and any(len(interval.prefill) > 1 for interval in intervals)
         notes += ["HAProxy gives each prefill pool its share of the requests, by its weight."] if weighed else []
         notes.append(
@@ -128,10 +149,8 @@ def behaviour(plan: Plan, *, direct: bool, engine: str = "") -> RouterBehaviour:
             "however fast it is; each of its two copies counts its own requests alone."
         )
     elif not balanced(plan):
-        policy = RouterPolicy.ROUND_ROBIN
         notes.append("Servers are taken in turn by the plan's shares, whatever they have to do.")
     else:
-        policy = RouterPolicy.SHORTEST_QUEUE
         notes.append("Requests count alike, however long: the server with the fewest for its weight takes the next.")
         if prefixes:
             notes.append("HAProxy knows nothing of cached prefixes.")
@@ -143,9 +162,17 @@ def behaviour(plan: Plan, *, direct: bool, engine: str = "") -> RouterBehaviour:
         )
     if paired and any(interval.mixed for interval in intervals):
         notes.append("Between split and mixed islands requests go by the plan's shares.")
-    blind = not direct or (paired and not _weighs_pools(plan))
-    measure = LengthMeasure.BYTES if len(intervals) > 1 else LengthMeasure.TOKENS
-    return RouterBehaviour(policy=policy, measure=measure, blind_to_speed=blind, notes=tuple(notes))
+    prefill = (_POOLS, *_GATEWAY) if direct and _weighs_pools(plan) else _GATEWAY
+    turns = one_layer(Endpoints.SERVER, Rule.IN_TURN, by_speed=True)
+    return RouterBehaviour(
+        name="haproxy" if direct else "vllm" if engine == "vllm" else "model-gateway",
+        prefill=prefill,
+        decode=_GATEWAY,
+        mixed=_GATEWAY if not direct else _CONNECTIONS if balanced(plan) else turns,
+        measure=LengthMeasure.BYTES if len(intervals) > 1 else LengthMeasure.TOKENS,
+        prefixes=prefixes and (paired or not direct),
+        notes=tuple(notes),
+    )
 
 
 _TARGETS = ("lws", "kubernetes", "disaggregatedset", "script")

@@ -34,7 +34,19 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from planner.domain import LengthMeasure, LengthProfile, LoadPoint, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.domain import (
+    Counted,
+    Endpoints,
+    Freed,
+    LengthProfile,
+    LoadPoint,
+    Phase,
+    Plan,
+    RouterBehaviour,
+    RouterPolicy,
+    Rule,
+    one_layer,
+)
 from planner.errors import ExportError
 from planner.export.found import Kind
 from planner.export.islands import ServingIsland
@@ -215,16 +227,12 @@ def _comments(deployment: Deployment, urls: Sequence[str]) -> Iterator[str]:
     yield "requests that ask for less than the longest answer may come to a decode bucket of shorter prompts than they"
     yield "have, and those that name no max_tokens to the last bucket alone."
     yield "ttft_p95_at_capacity_ms and tps_p05_at_capacity are the plan's at capacity, at the percentile of its levels."
-    yield f"Assumed: {_policy(plan).value} inside a bucket, ranks of a worker left to its engine."
+    yield f"Assumed inside a bucket: {_behaviour(plan).words}."
     yield from _notes(plan)
 
 
 def _cached(plan: Plan) -> bool:
     return plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE
-
-
-def _policy(plan: Plan) -> RouterPolicy:
-    return RouterPolicy.PREFIX_AWARE if _cached(plan) else RouterPolicy.POWER_OF_TWO
 
 
 def _notes(_plan: Plan) -> tuple[str, ...]:
@@ -235,7 +243,8 @@ def _notes(_plan: Plan) -> tuple[str, ...]:
 
 
 def _behaviour(plan: Plan) -> RouterBehaviour:
-    return RouterBehaviour(policy=_policy(plan), measure=LengthMeasure.TOKENS, blind_to_speed=True, notes=_notes(plan))
+    two = one_layer(Endpoints.SERVER, Rule.BETTER_OF_TWO, Counted.REQUESTS, freed=Freed.ANSWERED)
+    return RouterBehaviour(name=NAME, prefill=two, decode=two, mixed=two, prefixes=_cached(plan), notes=_notes(plan))
 
 
 def _parse(text: str) -> Iterator[object]:

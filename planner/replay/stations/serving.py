@@ -43,12 +43,14 @@ def server_of(
     fleet: ReplayFleet,
     number: int,
     state: tuple[RequestTable, RequestLog, Events],
+    mean_prompt: int,
     handed: Handed,
     done: Done,
-    mean_prompt: int,
+    taken_in: Callable[[int], None] = lambda _: None,
 ) -> Taker | DecodeServer:
-    """One server of the pool with that number. `handed` hears of prompts that a prefill server took in, `done` of
-    answers that end; `mean_prompt` tokens are what its speed is told for."""
+    """One server of the pool with that number. `handed` hears of prompts that a prefill server took in, `taken_in` of
+    those that a server of both phases did, `done` of answers that end; `mean_prompt` tokens are what its speed is told
+    for."""
     pool = fleet.pools[number]
     if pool.phase is Phase.DECODE:
         return DecodeServer(number, pool, *state, done)
@@ -58,7 +60,7 @@ def server_of(
     row = nearest_rows(curve.lengths, [mean_prompt])[0]
     if pool.phase is Phase.PREFILL:
         return PrefillServer(number, pool, *state, handed, row)
-    return MixedServer(number, pool, *state, done, row)
+    return MixedServer(number, pool, *state, done, row, taken_in)
 
 
 def fresh_tokens(

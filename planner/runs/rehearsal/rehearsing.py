@@ -29,7 +29,7 @@ from planner.runs.replays.replay_settings import replay_settings
 
 _TARGET = "script"
 _QUICK = 0.25
-"""Slow-down once every answer has begun: the longest ones would take minutes else."""
+"""Slow-down once a few answers are left, all of them begun: the longest ones would take minutes else."""
 
 Progress = Callable[[float], None]
 
@@ -115,15 +115,15 @@ class _Rehearsing:
             seed=asked.seed,
         )
         traffic = stage.run(
-            lambda url: Traffic(url, bodies, self._requests.arrival_ms, self._stations.clock, self._all_begun),
+            lambda url: Traffic(url, bodies, self._requests.arrival_ms, self._stations.clock, self._few_left),
             asked.kills,
             60 * asked.minutes,
             progress,
         )
         return traffic, stage.deaths
 
-    def _all_begun(self) -> None:
-        """Nothing but ends of long answers is to come: a moment more or less is little of those."""
+    def _few_left(self) -> None:
+        """Nothing but ends of a few long answers is to come: a moment more or less is little of those."""
         self._stations.quicken(min(self._asked.slowed, _QUICK))
 
     def judged(self, traffic: Traffic, deaths: Sequence[Death], seconds: float) -> Rehearsal:

@@ -35,7 +35,7 @@ class ClockedStations:
         prompts = table.asked.prompt_tokens
         mean, state = int(sum(prompts) / max(1, len(prompts))), (table, self.log, self._events)
         self.servers = [
-            [server_of(fleet, pool, state, self._handed, self._done, mean) for _ in range(fleet.pools[pool].servers)]
+            [server_of(fleet, pool, state, mean, self._handed, self._done) for _ in range(fleet.pools[pool].servers)]
             for pool in range(len(fleet.pools))
         ]
         self._numbers = {server: k for k, server in enumerate(s for servers in self.servers for s in servers)}

@@ -17,6 +17,7 @@ _OK = 200
 _TAIL = 4 * len(END_OF_STREAM)
 _SHOWN = 80  # characters of a refusal
 _PROGRESS_S = 2.0
+_FEW = 60
 CUT, UNANSWERED = "the answer was cut", "not answered in time"
 
 
@@ -34,7 +35,7 @@ class Outcome:
 
 class Traffic:
     """`bodies` in the order of `arrival_ms` (plan time) to `url`. `outcomes`: by number, of those that have ended.
-    `all_begun` is called once every answer has begun, or failed."""
+    `few_left` is called once few answers are to end and all have begun, or failed."""
 
     def __init__(
         self,
@@ -42,10 +43,10 @@ class Traffic:
         bodies: Sequence[bytes],
         arrival_ms: Sequence[float],
         clock: PlanClock,
-        all_begun: Callable[[], None] = lambda: None,
+        few_left: Callable[[], None],
     ) -> None:
         self.outcomes: dict[int, Outcome] = {}
-        self._all_begun, self._to_begin = all_begun, len(bodies)
+        self._few_left, self._to_begin = few_left, len(bodies)
         self._url, self._bodies, self._arrival_ms, self._clock = f"{url}{CHAT}", bodies, arrival_ms, clock
         self._client: AsyncHTTPClient | None = None
 
@@ -102,12 +103,21 @@ class Traffic:
             ended_ms=nan if failure else self._clock.now_ms,
             sent_late_ms=sent_ms - self._arrival_ms[number],
         )
+        self._look()
 
     def _begun(self) -> None:
         """One answer more has begun, or none will."""
         self._to_begin -= 1
-        if not self._to_begin:
-            self._all_begun()
+
+    def _look(self) -> None:
+        """Say it when few are left, once."""
+        if not self._to_begin and len(self._bodies) - len(self.outcomes) <= _FEW:
+            self._few_left()
+            self._few_left = _nothing
+
+
+def _nothing() -> None:
+    """There is nothing to be said."""
 
 
 class _Pieces:

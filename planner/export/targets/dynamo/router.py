@@ -24,7 +24,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from planner.domain import PHASES, LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.domain import PHASES, Counted, Endpoints, Freed, Phase, Plan, RouterBehaviour, Rule, one_layer
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import plan_labels
 from planner.export.seams import Deployment, Endpoint, Router, RouterFiles
@@ -129,10 +129,13 @@ def _behaviour(plan: Plan) -> RouterBehaviour:
     """By tokens to come, on a grid; the plan's cut points are the grid's already where it was brought onto one."""
     spans = {(route.phase, route.range_start) for route in plan.routing}
     gridded = ("Cut points of lengths fall on cells of one width.",) if len(spans) > len(PHASES) else ()
+    # It picks a rank by the prompt tokens that it has sent there, less those in its cache.
+    ranks = one_layer(Endpoints.RANK, Rule.LEAST, Counted.TOKENS)
     return RouterBehaviour(
-        policy=RouterPolicy.LEAST_WORK,
-        measure=LengthMeasure.TOKENS,
-        blind_to_speed=True,
+        name=NAME,
+        prefill=ranks,
+        decode=one_layer(Endpoints.RANK, Rule.LEAST, Counted.TOKENS, freed=Freed.ANSWERED),
+        mixed=ranks,
         notes=(
             *gridded,
             "It knows no shares: a pool's workers get what keeps their tokens to come alike, not by their speed.",
