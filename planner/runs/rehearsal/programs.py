@@ -26,24 +26,24 @@ _PATIENCE_S, _LOG_BYTES = 5.0, 2000
 
 @dataclass(slots=True, kw_only=True)
 class Programs:
-    """Programs that run. `front`: the URL where requests go; `health`: URLs that answer 200 once a program is ready,
-    those behind first."""
+    """Programs that run. `front`: the URL where requests go."""
 
     folder: Path
     front: str = ""
-    health: list[str] = field(default_factory=list)
     processes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
-    def start(self, processes: Sequence[RouterProcess], named: Mapping[str, Sequence[str]]) -> None:
-        """Start all, those behind the first one before it."""
+    def start(self, processes: Sequence[RouterProcess], named: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
+        """Start all in two steps, those behind the first one before it: who stands in front is to meet no closed door.
+        Of each step the URLs that answer 200 once its programs are ready."""
         ports = _free_ports(2 * len(processes))
         addresses = {f"{p.name}:{p.port}": f"{LOOPBACK}:{ports[at]}" for at, p in enumerate(processes)}
-        for at in reversed(range(len(processes))):
-            process, port = processes[at], ports[at]
-            spare = ports[len(processes) + at]
-            self._start(process, _Moved(addresses=addresses, ports=(process.port, port, spare)), named)
-            self.health.append(f"http://{LOOPBACK}:{port}{process.health_path}")
         self.front = f"http://{LOOPBACK}:{ports[0]}"
+        for step in (range(1, len(processes)), range(1)):
+            for at in step:
+                spare = ports[len(processes) + at]
+                moved = _Moved(addresses=addresses, ports=(processes[at].port, ports[at], spare))
+                self._start(processes[at], moved, named)
+            yield [f"http://{LOOPBACK}:{ports[at]}{processes[at].health_path}" for at in step]
 
     def _start(self, process: RouterProcess, moved: "_Moved", named: Mapping[str, Sequence[str]]) -> None:
         folder = self.folder / process.name

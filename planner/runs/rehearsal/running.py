@@ -69,8 +69,8 @@ class Stage:
     ) -> Traffic:
         killers: list[asyncio.Task[None]] = []
         try:
-            programs.start(self.processes(self._open), self.named)
-            await _ready(programs)
+            for urls in programs.start(self.processes(self._open), self.named):
+                await _ready(programs, urls)
             sent = traffic(programs.front)
             self.fleet.stations.clock.start()
             killers = [asyncio.create_task(self._kill(kill)) for kill in kills]
@@ -107,10 +107,10 @@ class Stage:
         death.back_s = clock.now_ms / MS_PER_S
 
 
-async def _ready(programs: Programs) -> None:
-    """Until all programs take requests."""
+async def _ready(programs: Programs, urls: Sequence[str]) -> None:
+    """Until all of these answer."""
     client, limit_s = AsyncHTTPClient(), time.monotonic() + _START_S
-    for url in programs.health:
+    for url in urls:
         while not await _answers(client, url):
             programs.check()
             if time.monotonic() > limit_s:
