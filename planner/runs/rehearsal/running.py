@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tornado.httpclient import AsyncHTTPClient
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError
 
 from planner.errors import PlannerError
 from planner.export.seams import Endpoint, RouterProcess
@@ -124,7 +124,7 @@ async def _ready(programs: Programs, urls: Sequence[str]) -> None:
 async def _answers(client: AsyncHTTPClient, url: str) -> bool:
     try:
         answer = await client.fetch(url, raise_error=False, request_timeout=2.0)
-    except OSError:
+    except (OSError, HTTPClientError):
         return False
     return answer.code == _OK
 

@@ -11,7 +11,7 @@ from planner.errors import InputError, PlannerError
 INSTALL = 'pip install "llm-fleet-planner[rehearse]"'
 MOST_REQUESTS = 20_000
 _MOST_MINUTES, _MOST_SLOWER = 240.0, 1000.0
-KEEPS_UP_RPS = 100.0
+KEEPS_UP_RPS = 80.0
 """Requests a second of the wall's time that one process sends and answers with room to spare: on a core of 2024, where
 a paired request takes it 3 ms, and the router shares the machine."""
 _STEP = 0.5
