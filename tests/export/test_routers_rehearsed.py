@@ -15,7 +15,7 @@ from planner.domain import PHASES, ParallelConfig, Phase, Plan, SloSettings
 from planner.errors import PlannerError
 from planner.runs.rehearsal.records import Rehearsal
 from planner.runs.rehearsal.rehearsing import rehearse
-from planner.runs.rehearsal.settings import AskedRehearsal, Kill
+from planner.runs.rehearsal.settings import Kill, RehearsalSettings
 from planner.runs.rehearsal.writing import rehearsal_files
 
 COUNT, RATE_RPS = 150, 30.0
@@ -46,8 +46,8 @@ def aggregated(servers: int) -> Plan:
 
 
 def rehearsed(plan: Plan, **changes: object) -> Rehearsal:
-    asked = AskedRehearsal(rate_rps=RATE_RPS, requests=COUNT, slower=1.0, programs=programs())
-    return rehearse(plan, plan.scenario.workload, replace(asked, **changes))  # type: ignore[arg-type]
+    settings = RehearsalSettings(rate_rps=RATE_RPS, requests=COUNT, slower=1.0, programs=programs())
+    return rehearse(plan, plan.scenario.workload, replace(settings, **changes))  # type: ignore[arg-type]
 
 
 def routers_left() -> list[str]:
@@ -95,15 +95,15 @@ def test_an_interrupt_leaves_nothing_behind() -> None:
     def interrupted(_done: float) -> None:
         raise KeyboardInterrupt
 
-    asked = AskedRehearsal(router="haproxy", rate_rps=RATE_RPS, requests=COUNT, programs=programs())
+    settings = RehearsalSettings(router="haproxy", rate_rps=RATE_RPS, requests=COUNT, programs=programs())
     plan = aggregated(1)
     with pytest.raises(KeyboardInterrupt):
-        rehearse(plan, plan.scenario.workload, asked, interrupted)
+        rehearse(plan, plan.scenario.workload, settings, interrupted)
     assert routers_left() == []
 
 
 def test_a_program_that_ends_is_told_with_what_it_wrote() -> None:
     plan, words = aggregated(1), {"haproxy": ("sh", "-c", "echo no such option >&2; exit 4")}
-    asked = AskedRehearsal(router="haproxy", rate_rps=RATE_RPS, requests=COUNT, programs=words)
+    settings = RehearsalSettings(router="haproxy", rate_rps=RATE_RPS, requests=COUNT, programs=words)
     with pytest.raises(PlannerError, match="ended with 4: no such option"):
-        rehearse(plan, plan.scenario.workload, asked)
+        rehearse(plan, plan.scenario.workload, settings)

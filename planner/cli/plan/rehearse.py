@@ -91,12 +91,12 @@ def command(
     """Try a plan's routing on this machine: real routers before engines simulated at its step times."""
     from planner import files, report
     from planner.runs.rehearsal.naming import read_program
-    from planner.runs.rehearsal.settings import AskedRehearsal, check_asked
+    from planner.runs.rehearsal.settings import RehearsalSettings, check_settings
     from planner.runs.replays.replays import rate_of, trace_of
 
     plan = saved_runs.read_run(run)
     words = dict(read_program(text) for text in program or ())
-    asked = AskedRehearsal(
+    settings = RehearsalSettings(
         router=router,
         engine=engine,
         rate_rps=rate_of(plan, rate),
@@ -108,15 +108,15 @@ def command(
         kills=tuple(read_kill(text) for text in kill or ()),
         programs=words,
     )
-    check_asked(asked, plan)
-    # what speaks HTTP is an extra, whose absence `check_asked` tells
+    check_settings(settings, plan)
+    # what speaks HTTP is an extra, whose absence `check_settings` tells
     from planner.runs.rehearsal.rehearsing import rehearse
     from planner.runs.rehearsal.writing import NAMES, rehearsal_document, rehearsal_files, rehearsal_page
 
     if out is not None:  # fails before the work, not after it
         files.claim_folder(out, NAMES, force=force)
-    listen = _progress(asked.expected_s, quiet=quiet or json)
-    rehearsal = rehearse(plan, trace_of(plan, trace, run), asked, listen)
+    listen = _progress(settings.expected_s, quiet=quiet or json)
+    rehearsal = rehearse(plan, trace_of(plan, trace, run), settings, listen)
     if out is not None:
         files.write_folder(out, rehearsal_files(rehearsal), force=force, kinds=NAMES)
     if json:

@@ -16,19 +16,19 @@ from planner.replay.stations.prefill import PrefillServer
 class AttemptTable(RequestTable):
     """The rows of all attempts, in the order in which they came; `numbers`: of the request behind each."""
 
-    __slots__ = ("_request_rows", "asked", "numbers")
+    __slots__ = ("_request_rows", "numbers", "requests")
 
-    def __init__(self, asked: Requests, lengths: Row) -> None:
-        super().__init__((), (), (), lengths, asked.blocks)
-        self.asked = asked
+    def __init__(self, requests: Requests, lengths: Row) -> None:
+        super().__init__((), (), (), lengths, requests.blocks)
+        self.requests = requests
         self.numbers: list[int] = []
-        self._request_rows = nearest_rows(lengths, asked.prompt_tokens)
+        self._request_rows = nearest_rows(lengths, requests.prompt_tokens)
 
     def begin(self, number: int, now_ms: float) -> int:
         """A row for the request with that number, which came now."""
         self.arrival_ms.append(now_ms)
-        self.prompt.append(self.asked.prompt_tokens[number])
-        self.answer.append(self.asked.answer_tokens[number])
+        self.prompt.append(self.requests.prompt_tokens[number])
+        self.answer.append(self.requests.answer_tokens[number])
         self.row.append(self._request_rows[number])
         self.numbers.append(number)
         return len(self.numbers) - 1

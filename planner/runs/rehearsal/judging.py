@@ -32,10 +32,12 @@ class RehearsedRun:
     usages: list[list[Usage]]
 
 
-def rehearsed_run(asked: Requests, outcomes: Sequence[Outcome], stations: ClockedStations, warm_up: float) -> SeedRun:
+def rehearsed_run(
+    requests: Requests, outcomes: Sequence[Outcome], stations: ClockedStations, warm_up: float
+) -> SeedRun:
     """What became of each request: first and last token as its sender saw them, all else of its last attempt."""
     fleet = stations.fleet
-    table = RequestTable(asked.arrival_ms, asked.prompt_tokens, asked.answer_tokens, fleet.lengths)
+    table = RequestTable(requests.arrival_ms, requests.prompt_tokens, requests.answer_tokens, fleet.lengths)
     log = RequestLog(len(table))
     for row, number in enumerate(stations.table.numbers):  # later attempts write over earlier ones
         _copy(stations.log, row, log, number)

@@ -20,19 +20,19 @@ def program_of(command: Sequence[str]) -> str:
     return command[2].partition(".")[0] if command[1:2] == ("-m",) else command[0]
 
 
-def program_words(command: Sequence[str], named: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """The command with the words that start its program here: those that the user `named` (program -> words), else the
-    program of PATH, or a Python here that has the module.
+def program_words(command: Sequence[str], commands: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The command with the words that start its program here: those that the user named (`commands`, by program), else
+    the program of PATH, or a Python here that has the module.
 
     Raises:
         InputError: there is no such program.
     """
     name = program_of(command)
     module = command[1:2] == ("-m",)
-    rest = tuple(command[3 if module else 1 :])
-    if name in named:
-        _require_program(named[name][0], name)
-        return (*named[name], *rest)
+    arguments = tuple(command[3 if module else 1 :])
+    if name in commands:
+        _require_program(commands[name][0], name)
+        return (*commands[name], *arguments)
     if not module:
         _require_program(command[0], name)
         return tuple(command)
@@ -52,9 +52,9 @@ def _has_module(python: str, name: str) -> bool:
     return subprocess.run((python, "-c", asks), check=False, capture_output=True).returncode == 0  # noqa: S603
 
 
-def _not_here(name: str, what: str) -> InputError:
+def _not_here(name: str, missing: str) -> InputError:
     return InputError(
-        f"Router's program {name}: must be at hand, {what} is not.",
+        f"Router's program {name}: must be at hand, {missing} is not.",
         hint=f"Install it ({_INSTALL.get(name, 'as its makers say')}), or name it: --program {name}=COMMAND.",
     )
 

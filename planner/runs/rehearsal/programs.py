@@ -32,7 +32,7 @@ class Programs:
     front: str = ""
     processes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
-    def start(self, processes: Sequence[RouterProcess], named: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
+    def start(self, processes: Sequence[RouterProcess], commands: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
         """Start all in two steps, those behind the first one before it: who stands in front is to meet no closed door.
         Of each step the URLs that answer 200 once its programs are ready."""
         ports = _free_ports(2 * len(processes))
@@ -42,16 +42,16 @@ class Programs:
             for at in step:
                 spare = ports[len(processes) + at]
                 moved = _Moved(addresses=addresses, ports=(processes[at].port, ports[at], spare))
-                self._start(processes[at], moved, named)
+                self._start(processes[at], moved, commands)
             yield [f"http://{LOOPBACK}:{ports[at]}{processes[at].health_path}" for at in step]
 
-    def _start(self, process: RouterProcess, moved: "_Moved", named: Mapping[str, Sequence[str]]) -> None:
+    def _start(self, process: RouterProcess, moved: "_Moved", commands: Mapping[str, Sequence[str]]) -> None:
         folder = self.folder / process.name
         folder.mkdir()
         for name, text in process.config:
             (folder / name).write_text(moved.config(text), encoding="utf-8")
-        words = program_words(process.command, named)
-        moved_words = moved.words(program_words(process.command, named))
+        words = program_words(process.command, commands)
+        moved_words = moved.words(program_words(process.command, commands))
         words = tuple(word.replace(CONFIG_FOLDER, str(folder)) for word in moved_words)
         with (folder / "log").open("wb") as log:
             self.processes.append(

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from planner import export
 from planner.domain import LengthProfile, Plan, RequestTrace
@@ -21,7 +22,7 @@ from planner.runs.rehearsal.prompts import request_bodies
 from planner.runs.rehearsal.records import KilledServer, Rehearsal
 from planner.runs.rehearsal.running import Death, Stage
 from planner.runs.rehearsal.servers import Fleet, SimulatedServer
-from planner.runs.rehearsal.settings import AskedRehearsal, check_asked
+from planner.runs.rehearsal.settings import RehearsalSettings, check_settings
 from planner.runs.rehearsal.stations import ClockedStations
 from planner.runs.rehearsal.traffic import Outcome, Traffic
 from planner.runs.rehearsal.wire import HAND_OVERS
@@ -35,7 +36,7 @@ Progress = Callable[[float], None]
 
 
 def rehearse(
-    plan: Plan, source: RequestTrace | LengthProfile, asked: AskedRehearsal, progress: Progress = lambda _: None
+    plan: Plan, source: RequestTrace | LengthProfile, settings: RehearsalSettings, progress: Progress = lambda _: None
 ) -> Rehearsal:
     """The plan's requests through its router's real programs, on the loopback. `source`: their lengths; `progress`
     hears the share that is answered.
@@ -45,8 +46,8 @@ def rehearse(
         ExportError: the router cannot execute the plan's routing, or is no program of its own.
         PlannerError: a program ends, or does not take requests.
     """
-    check_asked(asked, plan)
-    rehearsing = _Rehearsing(plan, source, asked)
+    check_settings(settings, plan)
+    rehearsing = _Rehearsing(plan, source, settings)
     start_s = time.monotonic()
     traffic, deaths = rehearsing.run(progress)
     return rehearsing.judged(traffic, deaths, time.monotonic() - start_s)
@@ -55,18 +56,18 @@ def rehearse(
 class _Rehearsing:
     """One rehearsal, prepared: its requests, its simulated servers and its programs' commands."""
 
-    def __init__(self, plan: Plan, source: RequestTrace | LengthProfile, asked: AskedRehearsal) -> None:
-        self._plan, self._asked = plan, asked
-        self._engine = export.priced_engine(plan, asked.engine).name
-        self._router = asked.router or plan.scenario.deploy.router or export.chosen_router(export.TARGETS[_TARGET])
+    def __init__(self, plan: Plan, source: RequestTrace | LengthProfile, settings: RehearsalSettings) -> None:
+        self._plan, self._settings = plan, settings
+        self._engine = export.priced_engine(plan, settings.engine).name
+        self._router = settings.router or plan.scenario.deploy.router or export.chosen_router(export.TARGETS[_TARGET])
         self._commands = [process.command for process in self._processes(lambda endpoint: endpoint)]
         for command in self._commands:  # before anything is started
-            program_words(command, asked.programs)
-        self._settings = self._replay_settings()
-        self._replay = PlanReplay(plan, posed(plan.scenario).workload, source, self._settings)
-        self._requests: Requests = self._replay.requests(asked.rate_rps, asked.seed)
+            program_words(command, settings.programs)
+        self._replay_with = self._replay_settings()
+        self._replay = PlanReplay(plan, posed(plan.scenario).workload, source, self._replay_with)
+        self._requests: Requests = self._replay.requests(settings.rate_rps, settings.seed)
         table = AttemptTable(self._requests, self._replay.fleet.lengths)
-        self._stations = ClockedStations(self._replay.fleet, table, PlanClock(asked.slowed))
+        self._stations = ClockedStations(self._replay.fleet, table, PlanClock(settings.slowed))
         self._fleet = self._simulated()
 
     def _processes(self, at: Callable[[Endpoint], Endpoint]) -> Sequence[RouterProcess]:
@@ -75,16 +76,18 @@ class _Rehearsing:
         return export.router_processes(self._plan, engine=self._engine, options=options, router=self._router, at=at)
 
     def _replay_settings(self) -> ReplaySettings:
-        asked = self._asked
-        failures = [Failure(island=kill.island, at_s=kill.at_s, servers=((kill.island, 1),)) for kill in asked.kills]
-        return replay_settings(
+        settings = self._settings
+        failures = [Failure(island=kill.island, at_s=kill.at_s, servers=((kill.island, 1),)) for kill in settings.kills]
+        chosen = replay_settings(
             self._plan,
             router=self._router,
-            requests=asked.requests,
-            seeds=(asked.seed,),
-            warm_up=asked.warm_up,
+            requests=settings.requests,
+            seeds=(settings.seed,),
+            warm_up=settings.warm_up,
             failures=failures,
         )
+        # where the router goes by tokens, it makes no difference how many bytes they have
+        return replace(chosen, length_spread=settings.length_spread) if chosen.length_spread else chosen
 
     def _simulated(self) -> Fleet:
         engine, planned = self._engine, self._plan.scenario.engine
@@ -98,7 +101,7 @@ class _Rehearsing:
 
     def run(self, progress: Progress) -> tuple[Traffic, Sequence[Death]]:
         """All of it, by the wall's clock."""
-        asked, deploy = self._asked, self._plan.scenario.deploy
+        settings, deploy = self._settings, self._plan.scenario.deploy
         servers = {
             pool.island: [
                 SimulatedServer(f"{pool.island}-{number}", station, self._fleet)
@@ -106,38 +109,38 @@ class _Rehearsing:
             ]
             for pool, stations in zip(self._stations.fleet.pools, self._stations.servers, strict=True)
         }
-        stage = Stage(fleet=self._fleet, servers=servers, processes=self._processes, named=asked.programs)
+        stage = Stage(fleet=self._fleet, servers=servers, processes=self._processes, commands=settings.programs)
         bodies = request_bodies(
             self._requests,
             self._fleet.model,
             bytes_per_token=deploy.bytes_per_token,
-            spread=asked.length_spread,
-            seed=asked.seed,
+            spread=settings.length_spread,
+            seed=settings.seed,
         )
         traffic = stage.run(
             lambda url: Traffic(url, bodies, self._requests.arrival_ms, self._stations.clock, self._few_left),
-            asked.kills,
-            60 * asked.minutes,
+            settings.kills,
+            60 * settings.minutes,
             progress,
         )
         return traffic, stage.deaths
 
     def _few_left(self) -> None:
         """Nothing but ends of a few long answers is to come: a moment more or less is little of those."""
-        self._stations.quicken(min(self._asked.slowed, _QUICK))
+        self._stations.quicken(min(self._settings.slowed, _QUICK))
 
     def judged(self, traffic: Traffic, deaths: Sequence[Death], seconds: float) -> Rehearsal:
         """What became of the requests, beside the replay."""
-        asked, fleet, promise = self._asked, self._replay.fleet, self._replay.promise
+        settings, fleet, promise = self._settings, self._replay.fleet, self._replay.promise
         outcomes = [traffic.outcomes.get(number, Outcome(number=number)) for number in range(len(self._requests))]
-        run = rehearsed_run(self._requests, outcomes, self._stations, asked.warm_up)
-        rehearsed = judge(fleet, promise, self._settings, asked.rate_rps, [run])
-        replayed = simulate(fleet, promise, self._settings, asked.rate_rps, self._replay.requests)
+        run = rehearsed_run(self._requests, outcomes, self._stations, settings.warm_up)
+        rehearsed = judge(fleet, promise, self._replay_with, settings.rate_rps, [run])
+        replayed = simulate(fleet, promise, self._replay_with, settings.rate_rps, self._replay.requests)
         failed = {outcome.number for outcome in outcomes if outcome.failure}
         return Rehearsal(
             router=self._router,
             programs=tuple(map(program_of, self._commands)),
-            slower=asked.slowed,
+            slower=settings.slowed,
             seconds=seconds,
             rehearsed=rehearsed,
             replayed=replayed,

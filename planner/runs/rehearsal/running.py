@@ -39,12 +39,12 @@ class Death:
 @dataclass(slots=True, kw_only=True)
 class Stage:
     """All that runs. `servers`: island -> its servers; `processes`: the programs that the export makes of where each
-    endpoint is; `named`: words that start a program."""
+    endpoint is; `commands`: words that start a program."""
 
     fleet: Fleet
     servers: Mapping[str, Sequence[SimulatedServer]]
     processes: Callable[[Callable[[Endpoint], Endpoint]], Sequence[RouterProcess]]
-    named: Mapping[str, Sequence[str]]
+    commands: Mapping[str, Sequence[str]]
     deaths: list[Death] = field(default_factory=list)
 
     def run(
@@ -69,7 +69,7 @@ class Stage:
     ) -> Traffic:
         killers: list[asyncio.Task[None]] = []
         try:
-            for urls in programs.start(self.processes(self._open), self.named):
+            for urls in programs.start(self.processes(self._open), self.commands):
                 await _ready(programs, urls)
             sent = traffic(programs.front)
             self.fleet.stations.clock.start()

@@ -47,7 +47,7 @@ class Fleet:
             self.caches[name] = asyncio.get_running_loop().create_future()
         return self.caches[name]
 
-    def said(self, moment_ms: float) -> None:
+    def note_lateness(self, moment_ms: float) -> None:
         """A word that was due at that moment is said now."""
         self.late_ms.append(self.stations.clock.now_ms - moment_ms)
 
@@ -83,7 +83,7 @@ class SimulatedServer:
         for endpoint in endpoints:
             sockets = bind_sockets(endpoint.port, LOOPBACK, backlog=1024)
             bound = Endpoint(port=sockets[0].getsockname()[1], rank=endpoint.rank)
-            server = HTTPServer(self._asked(bound), max_body_size=_MOST_BYTES, max_buffer_size=2 * _MOST_BYTES)
+            server = HTTPServer(self._handler(bound), max_body_size=_MOST_BYTES, max_buffer_size=2 * _MOST_BYTES)
             server.add_sockets(sockets)
             self._endpoints.append((bound, server))
 
@@ -100,11 +100,11 @@ class SimulatedServer:
         """Lose all that is here; the numbers of the requests that were."""
         self.alive = False
         numbers, rows = self._fleet.stations.table.numbers, {a.row for a in self._tasks.values() if a is not None}
-        held = {row for row, attempt in self._stored.items() if not attempt.first.done()}
+        stored = {row for row, attempt in self._stored.items() if not attempt.first.done()}
         self._fleet.stations.lose(self.station)
         self._stored.clear()
         await self.close()
-        return tuple(sorted({numbers[row] for row in rows | held}))
+        return tuple(sorted({numbers[row] for row in rows | stored}))
 
     def come_back(self) -> None:
         """Answer again, at the same ports."""
@@ -112,7 +112,7 @@ class SimulatedServer:
         self._listen([endpoint for endpoint, _ in self._endpoints])
         self.alive = True
 
-    def _asked(self, endpoint: Endpoint) -> Any:
+    def _handler(self, endpoint: Endpoint) -> Any:
         """What is called with every request to an endpoint."""
 
         def start(request: HTTPServerRequest) -> None:
@@ -167,8 +167,8 @@ class SimulatedServer:
         form = AnswerForm(
             model=self._fleet.model,
             path=request.path,
-            prompt_tokens=table.asked.prompt_tokens[number],
-            tokens=table.asked.answer_tokens[number],
+            prompt_tokens=table.requests.prompt_tokens[number],
+            tokens=table.requests.answer_tokens[number],
         )
         if isinstance(self.station, PrefillServer):
             await self._take_in(request, body, form, number, rank)
@@ -204,8 +204,8 @@ class SimulatedServer:
         assert isinstance(self.station, PrefillServer), "prefill servers alone hand caches over"
         attempt = fleet.stations.take(self.station, number, rank)
         self._note(attempt)
-        named = fleet.hand_over.cache_of(body)
-        name = attempt.row if named is None else named
+        room = fleet.hand_over.cache_of(body)
+        name = attempt.row if room is None else room
         cache = fleet.cache(name)
         if not cache.done():
             cache.set_result(attempt)
@@ -215,7 +215,7 @@ class SimulatedServer:
             return
         self._store(attempt)
         self._count(form.prompt_tokens, 1)
-        fleet.said(moment)
+        fleet.note_lateness(moment)
         one_token = AnswerForm(model=form.model, path=form.path, prompt_tokens=form.prompt_tokens, tokens=1)
         if body.get("stream"):
             await _send(request, _OK, _EVENTS, one_token.event(1, last=True) + END_OF_STREAM)
@@ -238,16 +238,16 @@ class SimulatedServer:
         streams, connection = bool(body.get("stream")), request.connection
         assert connection is not None, "requests come over connections"
         if streams:
-            self._fleet.said(first)
+            self._fleet.note_lateness(first)
             await connection.write_headers(*_head(_OK, _EVENTS), form.event(1, last=form.tokens == 1))
         ended = await attempt.ended
-        self._fleet.said(ended)
+        self._fleet.note_lateness(ended)
         self._count(form.prompt_tokens, form.tokens)
         if not streams:
             await _send(request, _OK, _JSON, form.completion({}))
             return
-        rest = form.event(form.tokens - 1, last=True) if form.tokens > 1 else b""
-        await connection.write(rest + END_OF_STREAM)
+        others = form.event(form.tokens - 1, last=True) if form.tokens > 1 else b""
+        await connection.write(others + END_OF_STREAM)
         connection.finish()
 
     def _count(self, prompt_tokens: int, tokens: int) -> None:

@@ -27,7 +27,7 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedRehearsal:
+class RehearsalSettings:
     """`router`: by name, empty: the scenario's, else the target's. `slower`: times that plan time runs as slowly as the
     wall's (None: as the rate needs). `minutes`: of the wall's time at most. `length_spread`: of bytes a token, standard
     deviation of the logarithm. `programs`: words that start a router's program, by its name."""
@@ -60,35 +60,35 @@ def slow_down(rate_rps: float) -> float:
     return max(1.0, math.ceil(rate_rps / KEEPS_UP_RPS / _STEP) * _STEP)
 
 
-def check_asked(asked: AskedRehearsal, plan: Plan) -> None:
+def check_settings(settings: RehearsalSettings, plan: Plan) -> None:
     """InputError names the value that cannot be; PlannerError where the HTTP library is not installed."""
     if find_spec("tornado") is None:
         raise PlannerError("A rehearsal speaks HTTP by tornado, which is not installed.", hint=INSTALL)
-    if not 1 <= asked.requests <= MOST_REQUESTS:
-        raise _fault("requests", f"must be from 1 to {MOST_REQUESTS:,}", asked.requests, "Try 2000.")
-    if asked.slower is not None and not 1 / 8 <= asked.slower <= _MOST_SLOWER:
-        raise _fault("slower", f"must be from 0.125 to {_MOST_SLOWER:g}", asked.slower, "Try 4.")
-    if not 0 < asked.minutes <= _MOST_MINUTES:
-        raise _fault("minutes", f"must be above 0 and at most {_MOST_MINUTES:g}", asked.minutes, "Try 10.")
-    if not 0 <= asked.warm_up < 1:
-        raise _fault("warm_up", "must be a share of the requests from 0 to below 1", asked.warm_up, "Try 0.1.")
-    if asked.seed < 0:
-        raise _fault("seed", "must be a whole number from 0 on", asked.seed, "Try 0.")
-    if not 0 <= asked.length_spread <= 1:
-        raise _fault("length_spread", "must be from 0 to 1", asked.length_spread, "Try 0.2.")
+    if not 1 <= settings.requests <= MOST_REQUESTS:
+        raise _fault("requests", f"must be from 1 to {MOST_REQUESTS:,}", settings.requests, "Try 2000.")
+    if settings.slower is not None and not 1 / 8 <= settings.slower <= _MOST_SLOWER:
+        raise _fault("slower", f"must be from 0.125 to {_MOST_SLOWER:g}", settings.slower, "Try 4.")
+    if not 0 < settings.minutes <= _MOST_MINUTES:
+        raise _fault("minutes", f"must be above 0 and at most {_MOST_MINUTES:g}", settings.minutes, "Try 10.")
+    if not 0 <= settings.warm_up < 1:
+        raise _fault("warm_up", "must be a share of the requests from 0 to below 1", settings.warm_up, "Try 0.1.")
+    if settings.seed < 0:
+        raise _fault("seed", "must be a whole number from 0 on", settings.seed, "Try 0.")
+    if not 0 <= settings.length_spread <= 1:
+        raise _fault("length_spread", "must be from 0 to 1", settings.length_spread, "Try 0.2.")
     serving = [island.id for island in plan.islands if island.phase is not None]
-    for kill in asked.kills:
+    for kill in settings.kills:
         if kill.island not in serving:
             raise _fault("kill", f"must name an island that serves ({', '.join(serving)})", kill.island, "Choose one.")
         if not 0 <= kill.at_s < math.inf:
             raise _fault("kill", f"of {kill.island} must be at a second from 0 on", kill.at_s, "Try 30.")
-    if asked.requests / asked.rate_rps * asked.slowed > 60 * asked.minutes:
-        needed = math.ceil(asked.expected_s / 60)
+    if settings.requests / settings.rate_rps * settings.slowed > 60 * settings.minutes:
+        needed = math.ceil(settings.expected_s / 60)
         raise _fault(
             "minutes",
-            f"must be enough for {asked.requests:,} requests at {asked.rate_rps:.4g} requests/s, {asked.slowed:g} "
-            "times slower",
-            f"{asked.minutes:g}",
+            f"must be enough for {settings.requests:,} requests at {settings.rate_rps:.4g} requests/s, "
+            f"{settings.slowed:g} times slower",
+            f"{settings.minutes:g}",
             f"Give --minutes {needed}, or fewer --requests.",
         )
 

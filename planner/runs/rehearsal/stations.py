@@ -32,7 +32,7 @@ class ClockedStations:
         self._awaiting: dict[int, Attempt] = {}  # first tokens are to come
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = inf
-        prompts = table.asked.prompt_tokens
+        prompts = table.requests.prompt_tokens
         mean, state = int(sum(prompts) / max(1, len(prompts))), (table, self.log, self._events)
         self.servers = [
             [server_of(fleet, pool, state, mean, self._handed, self._done) for _ in range(fleet.pools[pool].servers)]

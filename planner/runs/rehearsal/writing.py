@@ -70,10 +70,10 @@ def verdict_words(rehearsal: Rehearsal) -> str:
     if result.standing is Standing.UNTOLD:
         return f"{head}: too few requests came; {report.verdict(result).replace('**', '')}"
     level = f": {level_words(tightest(result))}" if result.levels else ""
-    return f"{head}{level}. Replayed in virtual time they {_held(rehearsal.replayed)}."
+    return f"{head}{level}. Replayed in virtual time they {_state(rehearsal.replayed)}."
 
 
-def _held(result: ReplayResult) -> str:
+def _state(result: ReplayResult) -> str:
     words = {Standing.HOLDS: "hold", Standing.BREAKS: "break", Standing.UNTOLD: "are too few to tell"}
     return words[result.standing]
 
