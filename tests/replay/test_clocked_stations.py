@@ -3,6 +3,7 @@ same moments, however rarely the clock is looked at."""
 
 import asyncio
 import random
+from dataclasses import replace
 
 import pytest
 from fleets import decode_pool, fleet, mixed_pool, prefill_pool, run, table
@@ -11,6 +12,7 @@ from planner.domain.arrivals import ReplaySettings, Requests
 from planner.domain.fleet import ReplayFleet
 from planner.domain.serving.routers import behaviour_of
 from planner.domain.serving.routing import RouterPolicy
+from planner.domain.workload import PromptBlocks
 from planner.replay.stations.decode import DecodeServer
 from planner.runs.rehearsal.attempts import Attempt, AttemptTable
 from planner.runs.rehearsal.stations import ClockedStations
@@ -99,3 +101,10 @@ def test_a_request_sent_again_is_a_row_of_its_own_and_a_dead_server_loses_what_i
     assert fresh.prefilled.result() != fresh.prefilled.result()
     assert again.ended.result() > again.first.result() > 3000.0
     assert stations.table.numbers == [5, 3, 5, 5]
+
+
+def test_an_attempt_has_the_blocks_of_its_request() -> None:
+    blocks = PromptBlocks(block_tokens=16, ids=list(range(COUNT)), ends=list(range(1, COUNT + 1)))
+    attempts = AttemptTable(replace(drawn(0), blocks=blocks), SPLIT.lengths)
+    rows = [attempts.begin(number, 0.0) for number in (7, 3, 7)]
+    assert [list(attempts.blocks_of(row)) for row in rows] == [[7], [3], [7]]

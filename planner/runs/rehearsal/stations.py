@@ -115,11 +115,11 @@ class ClockedStations:
             self._send(now, attempt)
 
     def _send(self, now: float, attempt: Attempt) -> None:
-        """A cache goes over the network, unless it is gone."""
+        """A cache goes over the network, unless nobody is there to receive it."""
         sender, target = attempt.sender, attempt.target
         assert sender is not None, "caches come from prefill servers"
         assert target is not None, "caches go to decode servers"
-        if sender.deaths != attempt.sender_deaths or not target.alive:
+        if not target.alive:
             self._forget(attempt.row)
             return
         pool, tokens = self.fleet.pools[sender.pool], self.table.prompt[attempt.row]
