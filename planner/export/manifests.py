@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 
-from planner.domain import Plan, RouterGrid, Scenario
+from planner.domain import Plan, RouterBehaviour, RouterGrid, Scenario
 from planner.errors import ExportError
 from planner.export.checking import CrdSchemas, check_manifests
 from planner.export.checking.structure import read_manifests
@@ -21,7 +21,8 @@ from planner.export.objects.shared_files import shared_files
 from planner.export.options import ExportOptions, check_heeded, check_options
 from planner.export.routers.gateways import GATEWAYS
 from planner.export.routers.intervals import island_intervals
-from planner.export.routers.registry import ROUTERS, router_named
+from planner.export.routers.ranks import with_ranks
+from planner.export.routers.registry import ROUTERS, check_counts, router_named
 from planner.export.seams import Deployment, Endpoint, RouterFiles, RouterProcess, Target
 from planner.export.targets import target_named
 
@@ -51,7 +52,8 @@ def render(
             option or express an island, or the router cannot execute the routing; the message names it.
         InconsistentPlanError: the plan, or what was rendered from it, breaks an invariant.
     """
-    deployment, chosen_target = _deployment(plan, target, engine, options, grid, router)
+    deployment = deployment_of(plan, target=target, engine=engine, options=options, grid=grid, router=router)
+    chosen_target = target_named(target, deployment.engine.name)
     try:
         files = _files(deployment, chosen_target)
     except ExportError as error:
@@ -59,7 +61,8 @@ def render(
             raise
         # the target's own router gives way to the table alone; what the target itself cannot do it refuses again
         reason = f"{error.message} So no router's configuration is written; the table is for one of your own."
-        files = _files(replace(deployment, router=None, unrouted=reason), chosen_target)
+        deployment = with_ranks(replace(deployment, router=None, unrouted=reason), chosen_target)
+        files = _files(deployment, chosen_target)
     if not all(kind.inventory for kind in chosen_target.kinds):  # files that describe the fleet alone deploy nothing
         files |= _budget_files(deployment, chosen_target)
         files |= eviction_files(deployment, classed="priority_class" not in chosen_target.unheeded)
@@ -67,15 +70,21 @@ def render(
     return files
 
 
-def _deployment(
-    plan: Plan, target: str, engine: str, options: ExportOptions | None, grid: RouterGrid | None, router: str
-) -> tuple[Deployment, Target]:
-    """What a target is handed, as of `render`."""
+def deployment_of(
+    plan: Plan,
+    *,
+    target: str = "lws",
+    engine: str = "",
+    options: ExportOptions | None = None,
+    grid: RouterGrid | None = None,
+    router: str = "",
+) -> Deployment:
+    """What is deployed, as `render` takes it and with its errors, before anything is written."""
     chosen_engine = priced_engine(plan, engine)
     chosen_options = check_deployable(plan.scenario, chosen_engine.name, target, router, options or ExportOptions())
     chosen_target = target_named(target, chosen_engine.name)
     name = plan_slug(chosen_options.name or plan.scenario.name, (*(island.id for island in plan.islands), ROUTING))
-    deployment = Deployment(
+    unranked = Deployment(
         name=name,
         plan=plan,
         islands=serving_islands(plan, name),
@@ -88,7 +97,15 @@ def _deployment(
         applied=chosen_target.applied,
         slowest_step_ms=slowest_step_ms(plan),
     )
-    return deployment, chosen_target
+    return with_ranks(unranked, chosen_target)
+
+
+def router_behaviour(plan: Plan, router: str, *, target: str, engine: str = "") -> RouterBehaviour:
+    """How a router chooses where the plan is exported with it, for `target`; raises as `render` does."""
+    options = plan.scenario.deploy
+    if not ROUTERS[router].counts_bytes:
+        options = replace(options, router_counts=ExportOptions().router_counts)
+    return deployment_of(plan, target=target, engine=engine, options=options, router=router).behaviour
 
 
 def router_processes(
@@ -104,7 +121,8 @@ def router_processes(
 
     Raises InputError and ExportError as `render` does, and where the router is no program of its own.
     """
-    deployment, target = _deployment(plan, "script", engine, options, None, router)
+    deployment = deployment_of(plan, target="script", engine=engine, options=options, router=router)
+    target = target_named(deployment.target, deployment.engine.name)
     endpoints = target.manifests(deployment).endpoints
     written = deployment.router.render(deployment, [at(e) for e in endpoints]) if deployment.router else RouterFiles()
     if not written.processes:
@@ -125,7 +143,7 @@ def check_deployable(
     Raises InputError and ExportError as `render` does, as far as that can be told without a plan.
     """
     chosen_target = target_named(target, engine)
-    router_named(router, chosen_target, engine)
+    check_counts(options, router_named(router, chosen_target, engine))
     check_heeded(options, chosen_target.name, chosen_target.unheeded)
     levels = scenario.cluster.levels if scenario.cluster else ()
     if "topology_labels" not in chosen_target.unheeded and not options.topology_labels:

@@ -9,7 +9,16 @@ from small_plans import small_plan, small_trace
 
 from planner.cost import CostContext
 from planner.cost.serving import Buckets, DecodeServers, MixedServers
-from planner.domain import PHASES, Phase, Plan, PlannedIsland, RequestTrace, RouterPolicy, SurvivalSettings, behaviour_of
+from planner.domain import (
+    PHASES,
+    Phase,
+    Plan,
+    PlannedIsland,
+    RequestTrace,
+    RouterPolicy,
+    SurvivalSettings,
+    behaviour_of,
+)
 from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, Failure, ReplaySettings
 from planner.domain.replay import ReplayResult
 from planner.errors import InputError

@@ -40,6 +40,19 @@ def command(
         ),
     ] = "",
     engine: Annotated[str, typer.Option(help="vllm or sglang. [default: the scenario's]", show_default=False)] = "",
+    ranks: Annotated[
+        str,
+        typer.Option(
+            help="What the router chooses among: rank, server or auto. [default: the scenario's]", show_default=False
+        ),
+    ] = "",
+    router_counts: Annotated[
+        str,
+        typer.Option(
+            help="What haproxy counts of prefill servers: requests or bytes. [default: the scenario's]",
+            show_default=False,
+        ),
+    ] = "",
     trace: Annotated[
         str | None,
         typer.Option(
@@ -99,6 +112,8 @@ def command(
     settings = RehearsalSettings(
         router=router,
         engine=engine,
+        ranks=ranks,
+        router_counts=router_counts,
         rate_rps=rate_of(plan, rate),
         requests=requests,
         seed=seed,

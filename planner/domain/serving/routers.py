@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 
+from planner.domain.layout import Phase
 from planner.domain.serving.routing import LengthMeasure, RouterPolicy
 
 
@@ -92,6 +93,10 @@ class RouterBehaviour:
     prefixes: bool = False
     overflows: bool = False
     notes: tuple[str, ...] = ()
+
+    def layers(self, phase: Phase) -> Layers:
+        """Its choices among servers of a phase."""
+        return {Phase.PREFILL: self.prefill, Phase.DECODE: self.decode, Phase.MIXED: self.mixed}[phase]
 
     @property
     def words(self) -> str:

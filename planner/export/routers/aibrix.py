@@ -14,9 +14,11 @@ combined pods at random. A maximum of 0 stands for none.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from planner.domain import Counted, Endpoints, Freed, Phase, Plan, RouterBehaviour, RouterPolicy, Rule, one_layer
+from planner.domain import Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.domain.serving.programs import PROGRAMS, Surroundings
 from planner.errors import ExportError
 from planner.export.engines.seam import Launch
 from planner.export.islands import ServingIsland
@@ -106,7 +108,7 @@ def _comments(deployment: Deployment) -> Iterator[str]:
     yield f"Written for AIBrix after 0.6, which reads lengths from routingConfig in the annotation {CONFIG_ANNOTATION};"
     yield "earlier versions read none of it and would send any prompt to any pod: look at its documentation first."
     yield f"Requests name the model {_served_name(deployment)}, as the pods' label {MODEL_LABEL} and the engines do."
-    yield f"Assumed: {_behaviour(deployment.plan).words}, inside a bucket."
+    yield f"Assumed: {deployment.behaviour.words}, inside a bucket."
     yield from _notes(deployment.plan)
     if deployment.engine.name in _UNTRIED and any(not island.mixed for island in deployment.islands):
         yield f"WARNING: not tried on a cluster: {_UNTRIED[deployment.engine.name]}."
@@ -148,12 +150,9 @@ def _notes(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _behaviour(plan: Plan) -> RouterBehaviour:
-    return RouterBehaviour(
-        name=NAME,
-        prefill=one_layer(Endpoints.SERVER, Rule.LEAST, Counted.REQUESTS),
-        decode=one_layer(Endpoints.SERVER, Rule.LEAST, Counted.REQUESTS, freed=Freed.ANSWERED),
-        mixed=one_layer(Endpoints.SERVER, Rule.RANDOM),
+def _behaviour(plan: Plan, around: Surroundings, /) -> RouterBehaviour:
+    return replace(
+        PROGRAMS[NAME](around),
         prefixes=plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE,
         notes=_notes(plan),
     )

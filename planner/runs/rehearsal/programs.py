@@ -32,18 +32,16 @@ class Programs:
     front: str = ""
     processes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
-    def start(self, processes: Sequence[RouterProcess], commands: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
-        """Start all in two steps, those behind the first one before it: who stands in front is to meet no closed door.
-        Of each step the URLs that answer 200 once its programs are ready."""
-        ports = _free_ports(2 * len(processes))
-        addresses = {f"{p.name}:{p.port}": f"{LOOPBACK}:{ports[at]}" for at, p in enumerate(processes)}
-        self.front = f"http://{LOOPBACK}:{ports[0]}"
-        for step in (range(1, len(processes)), range(1)):
-            for at in step:
-                spare = ports[len(processes) + at]
-                moved = _Moved(addresses=addresses, ports=(processes[at].port, ports[at], spare))
-                self._start(processes[at], moved, commands)
-            yield [f"http://{LOOPBACK}:{ports[at]}{processes[at].health_path}" for at in step]
+    def start(self, processes: Sequence[RouterProcess], commands: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+        """Start all; the URLs that answer 200 once they take requests, that of the first one, in front, last."""
+        doors = [(process, number) for process in processes for number in _doors(process)]
+        ports = _free_ports(len(doors) + len(processes))
+        moved = dict(zip(((p.name, n) for p, n in doors), ports, strict=False))
+        for process, spare in reversed([*zip(processes, ports[len(doors) :], strict=True)]):
+            self._start(process, _Moved(name=process.name, doors=moved, metrics=spare), commands)
+        urls = [f"http://{LOOPBACK}:{moved[process.name, process.port]}" for process in processes]
+        self.front = urls[0]
+        return tuple(f"{url}{process.health_path}" for url, process in reversed([*zip(urls, processes, strict=True)]))
 
     def _start(self, process: RouterProcess, moved: "_Moved", commands: Mapping[str, Sequence[str]]) -> None:
         folder = self.folder / process.name
@@ -96,34 +94,42 @@ def programs_in(folder: Path) -> Iterator[Programs]:
         programs.end()
 
 
+def _doors(process: RouterProcess) -> tuple[int, ...]:
+    """Ports at which others reach it."""
+    return (process.port, *(port for _, port in process.more_ports))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Moved:
-    """Hosts and ports brought to the loopback: of other programs by `addresses`; `ports`: the program's own, the one in
-    its place, and one for its metrics."""
+    """Hosts and ports brought to the loopback, of the program `name`. `doors`: (program, port) -> the port in its
+    place; `metrics`: one for its metrics."""
 
-    addresses: Mapping[str, str]
-    ports: tuple[int, int, int]
+    name: str
+    doors: Mapping[tuple[str, int], int]
+    metrics: int
 
     def config(self, text: str) -> str:
         """A configuration's text."""
-        before, port, spare = self.ports
-        text = _BIND.sub(lambda match: f"{match[1]}{LOOPBACK}:{port if int(match[2]) == before else spare}", text)
+        text = _BIND.sub(lambda match: f"{match[1]}{LOOPBACK}:{self._own_port(match[2])}", text)
         if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < _FILES:  # then HAProxy would not start for a large fleet
             text = text.replace(_STRICT, f"{_STRICT}    no strict-limits\n", 1)
         return self._addressed(text)
 
     def words(self, command: Sequence[str]) -> Iterator[str]:
         """A command's words."""
-        _, port, spare = self.ports
         for before, word in zip(("", *command), command, strict=False):
             if before in _PORT_WORDS:
-                yield str(port if before == _PORT_WORDS[0] else spare)
+                yield str(self._own_port(word))
             else:
                 yield LOOPBACK if word == _ANY_HOST else self._addressed(word)
 
+    def _own_port(self, number: str) -> int:
+        """In the place of a port of its own."""
+        return self.doors.get((self.name, int(number)), self.metrics)
+
     def _addressed(self, text: str) -> str:
-        for address, moved in self.addresses.items():
-            text = re.sub(rf"(?<![\w.-]){re.escape(address)}(?!\d)", moved, text)
+        for (name, number), port in self.doors.items():
+            text = re.sub(rf"(?<![\w.-]){re.escape(name)}:{number}(?!\d)", f"{LOOPBACK}:{port}", text)
         return text
 
 

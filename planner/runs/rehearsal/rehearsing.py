@@ -22,7 +22,7 @@ from planner.runs.rehearsal.prompts import request_bodies
 from planner.runs.rehearsal.records import KilledServer, Rehearsal
 from planner.runs.rehearsal.running import Death, Stage
 from planner.runs.rehearsal.servers import Fleet, SimulatedServer
-from planner.runs.rehearsal.settings import RehearsalSettings, check_settings
+from planner.runs.rehearsal.settings import RehearsalSettings, check_settings, deployed
 from planner.runs.rehearsal.stations import ClockedStations
 from planner.runs.rehearsal.traffic import Outcome, Traffic
 from planner.runs.rehearsal.wire import HAND_OVERS
@@ -47,7 +47,7 @@ def rehearse(
         PlannerError: a program ends, or does not take requests.
     """
     check_settings(settings, plan)
-    rehearsing = _Rehearsing(plan, source, settings)
+    rehearsing = _Rehearsing(deployed(plan, settings), source, settings)
     start_s = time.monotonic()
     traffic, deaths = rehearsing.run(progress)
     return rehearsing.judged(traffic, deaths, time.monotonic() - start_s)
@@ -59,7 +59,7 @@ class _Rehearsing:
     def __init__(self, plan: Plan, source: RequestTrace | LengthProfile, settings: RehearsalSettings) -> None:
         self._plan, self._settings = plan, settings
         self._engine = export.priced_engine(plan, settings.engine).name
-        self._router = settings.router or plan.scenario.deploy.router or export.chosen_router(export.TARGETS[_TARGET])
+        self._router = plan.scenario.deploy.router or export.chosen_router(export.TARGETS[_TARGET])
         self._commands = [process.command for process in self._processes(lambda endpoint: endpoint)]
         for command in self._commands:  # before anything is started
             program_words(command, settings.programs)
@@ -71,8 +71,7 @@ class _Rehearsing:
         self._fleet = self._simulated()
 
     def _processes(self, at: Callable[[Endpoint], Endpoint]) -> Sequence[RouterProcess]:
-        deploy = self._plan.scenario.deploy
-        options = export.ExportOptions(name=deploy.name, bytes_per_token=deploy.bytes_per_token)
+        options = self._plan.scenario.deploy
         return export.router_processes(self._plan, engine=self._engine, options=options, router=self._router, at=at)
 
     def _replay_settings(self) -> ReplaySettings:
@@ -80,7 +79,7 @@ class _Rehearsing:
         failures = [Failure(island=kill.island, at_s=kill.at_s, servers=((kill.island, 1),)) for kill in settings.kills]
         chosen = replay_settings(
             self._plan,
-            router=self._router,
+            behaviour=export.router_behaviour(self._plan, self._router, target=_TARGET, engine=self._engine),
             requests=settings.requests,
             seeds=(settings.seed,),
             warm_up=settings.warm_up,

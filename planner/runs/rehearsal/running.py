@@ -22,6 +22,8 @@ from planner.runs.rehearsal.wire import LOOPBACK
 from planner.units import MS_PER_S
 
 _START_S, _LOOK_S = 60.0, 0.1
+_SEEN_S = 3.0
+"""Until who stands in front has seen that those behind it answer: HAProxy looks at what was down every 2 s."""
 _FILES = 65_536
 _OK = 200
 
@@ -69,8 +71,8 @@ class Stage:
     ) -> Traffic:
         killers: list[asyncio.Task[None]] = []
         try:
-            for urls in programs.start(self.processes(self._open), self.commands):
-                await _ready(programs, urls)
+            urls = programs.start(self.processes(self._open), self.commands)
+            await _ready(programs, urls)
             sent = traffic(programs.front)
             self.fleet.stations.clock.start()
             killers = [asyncio.create_task(self._kill(kill)) for kill in kills]
@@ -88,9 +90,12 @@ class Stage:
         return (server for servers in self.servers.values() for server in servers)
 
     def _open(self, endpoint: Endpoint) -> Endpoint:
-        """The ports of an island's servers, in place of where the export has them."""
-        ports = [server.open()[0] for server in self.servers[endpoint.island.id]]
-        return replace(endpoint, leaders=tuple(f"{LOOPBACK}:{port}" for port in ports))
+        """The ports of an island's servers, or of their ranks, in place of where the export has them."""
+        servers = self.servers[endpoint.island.id]
+        by_server = [server.open(len(endpoint.addresses) // len(servers)) for server in servers]
+        ranks = tuple(f"{LOOPBACK}:{port}" for ports in by_server for port in ports)
+        leaders = tuple(f"{LOOPBACK}:{ports[0]}" for ports in by_server)
+        return replace(endpoint, leaders=leaders, ranks=ranks if endpoint.ranks else ())
 
     async def _kill(self, kill: Kill) -> None:
         """A server dies, and comes back when its weights are loaded again."""
@@ -119,6 +124,8 @@ async def _ready(programs: Programs, urls: Sequence[str]) -> None:
                     hint="Try the program by itself; its version may have other options.",
                 )
             await asyncio.sleep(_LOOK_S)
+    if len(urls) > 1:
+        await asyncio.sleep(_SEEN_S)
 
 
 async def _answers(client: AsyncHTTPClient, url: str) -> bool:

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 
-from planner.domain import Plan
+from planner.domain import DeploySettings, Plan
 from planner.errors import InputError, PlannerError
 
 INSTALL = 'pip install "llm-fleet-planner[rehearse]"'
@@ -28,12 +28,15 @@ class Kill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalSettings:
-    """`router`: by name, empty: the scenario's, else the target's. `slower`: times that plan time runs as slowly as the
+    """`router`: by name, empty: the scenario's, else the target's; `ranks`, `router_counts`: as of `planner export`,
+    empty: the scenario's. `slower`: times that plan time runs as slowly as the
     wall's (None: as the rate needs). `minutes`: of the wall's time at most. `length_spread`: of bytes a token, standard
     deviation of the logarithm. `programs`: words that start a router's program, by its name."""
 
     router: str = ""
     engine: str = ""
+    ranks: str = ""
+    router_counts: str = ""
     rate_rps: float
     requests: int = 2000
     seed: int = 0
@@ -53,6 +56,20 @@ class RehearsalSettings:
     def expected_s(self) -> float:
         """Seconds of the wall's time that it takes about."""
         return (self.requests / self.rate_rps + _DRAIN_S) * self.slowed
+
+
+def deployed(plan: Plan, settings: RehearsalSettings) -> Plan:
+    """The plan with the settings that shape its routers' programs in place of its scenario's, and no others."""
+    deploy, name = plan.scenario.deploy, settings.router or plan.scenario.deploy.router
+    counts = settings.router_counts or (deploy if name == deploy.router else DeploySettings()).router_counts
+    chosen = DeploySettings(
+        name=deploy.name,
+        router=name,
+        bytes_per_token=deploy.bytes_per_token,
+        ranks=settings.ranks or deploy.ranks,
+        router_counts=counts,
+    )
+    return replace(plan, scenario=replace(plan.scenario, deploy=chosen))
 
 
 def slow_down(rate_rps: float) -> float:

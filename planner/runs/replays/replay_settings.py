@@ -129,7 +129,9 @@ def router_behaviour(plan: Plan, router: str) -> RouterBehaviour:
     """What a router goes by. InputError where there is none of that name."""
     if router not in export.ROUTERS:
         raise _fault("router", f"must be one of {', '.join(export.ROUTERS)}", repr(router), "Choose one of these.")
-    return export.ROUTERS[router].behaviour(plan)
+    targets = export.ROUTERS[router].targets
+    chosen = plan.scenario.deploy.target
+    return export.router_behaviour(plan, router, target=chosen if chosen in targets else targets[0])
 
 
 def _spread(behaviour: RouterBehaviour | None) -> float:

@@ -14,7 +14,7 @@ from planner.domain.arrivals import ReplaySettings
 from planner.domain.replay import ReplayResult
 from planner.errors import ExportError, InputError
 from planner.plans.router_grid import CELLS, grid_of, on_grid
-from planner.runs.replays.replay_settings import replay_settings
+from planner.runs.replays.replay_settings import replay_settings, router_behaviour
 from planner.runs.replays.replays import rate_of
 
 
@@ -65,18 +65,19 @@ def router_losses(
     for router in export.ROUTERS.values():
         progress(router.name)
         if chosen_engine in router.engines:
-            refusal = _refusal(plan, chosen_engine, router.name, router.targets)
-            loss = RouterLoss(
-                router=router.name, targets=router.targets, behaviour=router.behaviour(plan), refusal=refusal
-            )
-            losses.append(loss if refusal else _replayed(loss, replays))
+            target, refusal = _usable_target(plan, chosen_engine, router.name, router.targets)
+            loss = RouterLoss(router=router.name, targets=router.targets, behaviour=promised, refusal=refusal)
+            if not refusal:
+                behaviour = export.router_behaviour(plan, router.name, target=target, engine=chosen_engine)
+                loss = _replayed(replace(loss, behaviour=behaviour), replays)
+            losses.append(loss)
     return tuple(losses)
 
 
 def router_loss(plan: Plan, router: str) -> str:
     """One sentence on what `router` does to the plan's promise; empty where it does what the plan counts on, or the
     plan tells no times that count on a policy."""
-    behaviour = export.ROUTERS[router].behaviour(plan)
+    behaviour = router_behaviour(plan, router)
     if not plan.outlook.latencies or _as_planned(plan, behaviour):
         return ""
     replays = _Replays(plan, sweep=False)
@@ -112,8 +113,8 @@ def _replayed(loss: RouterLoss, replays: _Replays) -> RouterLoss:
     return replace(loss, routed=routed, held_rps=held_rps)
 
 
-def _refusal(plan: Plan, engine: str, router: str, targets: tuple[str, ...]) -> str:
-    """Why no target's export can have the router; empty where one can."""
+def _usable_target(plan: Plan, engine: str, router: str, targets: tuple[str, ...]) -> tuple[str, str]:
+    """The first target whose export can have the router, and why none can; one of them is empty."""
     reasons = []
     for target in targets:
         try:
@@ -122,8 +123,8 @@ def _refusal(plan: Plan, engine: str, router: str, targets: tuple[str, ...]) -> 
         except (ExportError, InputError) as error:
             reasons.append(error.message)
         else:
-            return ""
-    return reasons[-1] if reasons else "no target has servers that it reaches"
+            return target, ""
+    return "", reasons[-1] if reasons else "no target has servers that it reaches"
 
 
 def _as_planned(plan: Plan, behaviour: RouterBehaviour) -> bool:
