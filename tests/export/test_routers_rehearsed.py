@@ -91,15 +91,17 @@ def test_a_dead_server_loses_what_it_had() -> None:
     assert len(files["requests.csv"].splitlines()) == COUNT + 1
 
 
-def test_an_interrupt_leaves_nothing_behind() -> None:
-    def interrupted(_done: float) -> None:
-        raise KeyboardInterrupt
+def test_an_interrupt_leaves_nothing_behind_and_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def interrupted(done: float) -> None:
+        if done:  # with answers under way
+            raise KeyboardInterrupt
 
     settings = RehearsalSettings(router="haproxy", rate_rps=RATE_RPS, requests=COUNT, programs=programs())
     plan = aggregated(1)
     with pytest.raises(KeyboardInterrupt):
         rehearse(plan, plan.scenario.workload, settings, interrupted)
     assert routers_left() == []
+    assert caplog.records == []
 
 
 def test_a_program_that_ends_is_told_with_what_it_wrote() -> None:

@@ -2,6 +2,7 @@
 left behind, however it ends."""
 
 import asyncio
+import logging
 import resource
 import tempfile
 import time
@@ -58,7 +59,7 @@ class Stage:
             InputError: a program is not there.
             PlannerError: a program ends or does not take requests.
         """
-        with tempfile.TemporaryDirectory() as folder, programs_in(Path(folder)) as programs, _many_files():
+        with tempfile.TemporaryDirectory() as folder, programs_in(Path(folder)) as programs, _many_files(), _hushed():
             return asyncio.run(self._run(programs, traffic, kills, limit_s, heard))
 
     async def _run(
@@ -146,3 +147,15 @@ def _many_files() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """What the HTTP library logs of requests that are given up is told by their outcomes."""
+    logger = logging.getLogger("tornado")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -91,10 +91,18 @@ class SimulatedServer:
         """Close all ports and connections."""
         for _, server in self._endpoints:
             server.stop()
-        for task in [*self._tasks]:
-            task.cancel()
+        self._cancel()
         for _, server in self._endpoints:
             await server.close_all_connections()
+        # a last request may have been read while connections were closed
+        await asyncio.gather(*self._cancel(), return_exceptions=True)
+
+    def _cancel(self) -> list["asyncio.Task[None]"]:
+        """Give up what is answered."""
+        tasks = [*self._tasks]
+        for task in tasks:
+            task.cancel()
+        return tasks
 
     async def die(self) -> tuple[int, ...]:
         """Lose all that is here; the numbers of the requests that were."""
