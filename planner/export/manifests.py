@@ -1,7 +1,7 @@
 """The door: a plan becomes files, and no file leaves unchecked; and the recipes of images that no registry has, folders
 beside the manifests that `docker build` takes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from types import MappingProxyType
@@ -26,7 +26,7 @@ from planner.export.routers.gateways import GATEWAYS
 from planner.export.routers.intervals import island_intervals
 from planner.export.routers.ranks import RunningPods, with_ranks
 from planner.export.routers.registry import ROUTERS, check_counts, router_named
-from planner.export.seams import Deployment, Endpoint, RouterFiles, Target
+from planner.export.seams import Deployment, Endpoint, RouterFiles, RouterProcess, Target
 from planner.export.targets import target_named
 
 
@@ -117,6 +117,33 @@ def router_behaviour(plan: Plan, router: str, *, target: str, engine: str = "") 
 
 def _running_pods(workload: FoundWorkload) -> RunningPods:
     return RunningPods(pods=workload.pods_per_copy, gpus=pod_gpus(workload.pods[0]), by_rank=ranks_answer(workload))
+
+
+def router_processes(
+    plan: Plan,
+    *,
+    engine: str = "",
+    options: ExportOptions | None = None,
+    router: str = "",
+    at: Callable[[Endpoint], Endpoint] = lambda endpoint: endpoint,
+) -> tuple[RouterProcess, ...]:
+    """The programs that execute a plan's routing, as the target `script` starts them; `at`: where each island answers,
+    in place of where that target has it.
+
+    Raises InputError and ExportError as `render` does, and where the router is no program of its own.
+    """
+    deployment = deployment_of(plan, target="script", engine=engine, options=options, router=router)
+    target = target_named(deployment.target, deployment.engine.name)
+    endpoints = target.manifests(deployment).endpoints
+    written = deployment.router.render(deployment, [at(e) for e in endpoints]) if deployment.router else RouterFiles()
+    if not written.processes:
+        name = deployment.router.name if deployment.router else "none"
+        programs = [name for name, other in ROUTERS.items() if target.name in other.targets]
+        raise ExportError(
+            f"Router {name}: must be a program that target {target.name} starts, is none.",
+            hint=f"Choose one of {', '.join(programs)}.",
+        )
+    return written.processes
 
 
 def check_deployable(
