@@ -6,7 +6,7 @@ from dataclasses import replace
 from importlib import resources
 from types import MappingProxyType
 
-from planner.domain import Plan, RouterGrid, Scenario
+from planner.domain import Plan, RouterBehaviour, RouterGrid, Scenario
 from planner.errors import ExportError
 from planner.export.checking import CrdSchemas, check_manifests
 from planner.export.checking.faults import pod_gpus
@@ -25,7 +25,7 @@ from planner.export.options import ExportOptions, check_heeded, check_options
 from planner.export.routers.gateways import GATEWAYS
 from planner.export.routers.intervals import island_intervals
 from planner.export.routers.ranks import RunningPods, with_ranks
-from planner.export.routers.registry import router_named
+from planner.export.routers.registry import ROUTERS, check_counts, router_named
 from planner.export.seams import Deployment, Endpoint, RouterFiles, Target
 from planner.export.targets import target_named
 
@@ -57,6 +57,38 @@ def render(
             option or express an island, or the router cannot execute the routing; the message names it.
         InconsistentPlanError: the plan, or what was rendered from it, breaks an invariant.
     """
+    deployment = deployment_of(
+        plan, target=target, engine=engine, options=options, grid=grid, router=router, running=running
+    )
+    chosen_target = target_named(target, deployment.engine.name)
+    try:
+        files = _files(deployment, chosen_target)
+    except ExportError as error:
+        if router or deployment.router is None:
+            raise
+        # the target's own router gives way to the table alone; what the target itself cannot do it refuses again
+        reason = f"{error.message} So no router's configuration is written; the table is for one of your own."
+        unrouted = replace(deployment, router=None, unrouted=reason)
+        deployment = with_ranks(unrouted, chosen_target, _running_pods(running))
+        files = _files(deployment, chosen_target)
+    if not all(kind.inventory for kind in chosen_target.kinds):  # files that describe the fleet alone deploy nothing
+        files |= _budget_files(deployment, chosen_target)
+        files |= eviction_files(deployment, classed="priority_class" not in chosen_target.unheeded)
+    check_manifests(files, plan, schemas)
+    return files
+
+
+def deployment_of(
+    plan: Plan,
+    *,
+    target: str = "lws",
+    engine: str = "",
+    options: ExportOptions | None = None,
+    grid: RouterGrid | None = None,
+    router: str = "",
+    running: Mapping[str, FoundWorkload] = MappingProxyType({}),
+) -> Deployment:
+    """What is deployed, as `render` takes it and with its errors, before anything is written."""
     chosen_engine = priced_engine(plan, engine)
     chosen_options = check_deployable(plan.scenario, chosen_engine.name, target, router, options or ExportOptions())
     chosen_target = target_named(target, chosen_engine.name)
@@ -74,26 +106,23 @@ def render(
         applied=chosen_target.applied,
         slowest_step_ms=slowest_step_ms(plan),
     )
-    pods = {name: _running_pods(workload) for name, workload in running.items()}
-    deployment = with_ranks(unranked, chosen_target, pods)
-    try:
-        files = _files(deployment, chosen_target)
-    except ExportError as error:
-        if router or deployment.router is None:
-            raise
-        # the target's own router gives way to the table alone; what the target itself cannot do it refuses again
-        reason = f"{error.message} So no router's configuration is written; the table is for one of your own."
-        deployment = with_ranks(replace(unranked, router=None, unrouted=reason), chosen_target, pods)
-        files = _files(deployment, chosen_target)
-    if not all(kind.inventory for kind in chosen_target.kinds):  # files that describe the fleet alone deploy nothing
-        files |= _budget_files(deployment, chosen_target)
-        files |= eviction_files(deployment, classed="priority_class" not in chosen_target.unheeded)
-    check_manifests(files, plan, schemas)
-    return files
+    return with_ranks(unranked, chosen_target, _running_pods(running))
 
 
-def _running_pods(workload: FoundWorkload) -> RunningPods:
-    return RunningPods(pods=workload.pods_per_copy, gpus=pod_gpus(workload.pods[0]), by_rank=ranks_answer(workload))
+def router_behaviour(plan: Plan, router: str, *, target: str, engine: str = "") -> RouterBehaviour:
+    """How a router chooses where the plan is exported with it, for `target`; raises as `render` does."""
+    options = plan.scenario.deploy
+    if not ROUTERS[router].counts_bytes:
+        options = replace(options, router_counts=ExportOptions().router_counts)
+    return deployment_of(plan, target=target, engine=engine, options=options, router=router).behaviour
+
+
+def _running_pods(running: Mapping[str, FoundWorkload]) -> dict[str, RunningPods]:
+    """Of each island that runs already."""
+    return {
+        name: RunningPods(pods=each.pods_per_copy, gpus=pod_gpus(each.pods[0]), by_rank=ranks_answer(each))
+        for name, each in running.items()
+    }
 
 
 def check_deployable(
@@ -104,7 +133,7 @@ def check_deployable(
     Raises InputError and ExportError as `render` does, as far as that can be told without a plan.
     """
     chosen_target = target_named(target, engine)
-    router_named(router, chosen_target, engine)
+    check_counts(options, router_named(router, chosen_target, engine))
     check_heeded(options, chosen_target.name, chosen_target.unheeded)
     levels = scenario.cluster.levels if scenario.cluster else ()
     if "topology_labels" not in chosen_target.unheeded and not options.topology_labels:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from planner.domain import SWITCH_LEVELS, DeploySettings, PlacementSettings
-from planner.domain.serving.deploy import AUTOSCALERS, ENDPOINTS
+from planner.domain.serving.deploy import AUTOSCALERS, COUNTS, ENDPOINTS
 from planner.errors import ExportError, InputError
 from planner.export.objects.documents import amount
 from planner.export.objects.names import is_dns_label, is_dns_subdomain, is_label_key
@@ -252,6 +252,11 @@ def _check_choices(options: ExportOptions) -> None:
     if options.autoscaling not in AUTOSCALERS:
         raise InputError(
             f"deploy.autoscaling: must be one of {', '.join(AUTOSCALERS)}, got {options.autoscaling!r}.",
+            hint="Choose one of them.",
+        )
+    if options.router_counts not in COUNTS:
+        raise InputError(
+            f"deploy.router_counts: must be one of {', '.join(COUNTS)}, got {options.router_counts!r}.",
             hint="Choose one of them.",
         )
     if not _ADDRESS.fullmatch(options.prometheus):

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from planner.domain import Phase, Plan, RouterBehaviour, RouterGrid
+from planner.domain.serving.deploy import COUNTS_BYTES
+from planner.domain.serving.programs import Surroundings
 from planner.export.engines.seam import Engine, Launch
 from planner.export.found import Kind
 from planner.export.islands import ServingIsland
@@ -34,6 +36,21 @@ class Deployment:
     applied: bool = True
     unrouted: str = ""
     slowest_step_ms: Mapping[Phase, float] = field(default_factory=dict)
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What a router's choice depends on; ranks count as its endpoints where those of all servers are."""
+        return Surroundings(
+            engine=self.engine.name,
+            ranks=all(island.by_rank or island.parallel.dp == 1 for island in self.islands),
+            counts_bytes=self.options.router_counts == COUNTS_BYTES,
+        )
+
+    @property
+    def behaviour(self) -> RouterBehaviour:
+        """How the router chooses; there must be one."""
+        assert self.router is not None, "asked of deployments with a router"
+        return self.router.behaviour(self.plan, self.surroundings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +111,7 @@ class RouterProcess:
     `name`: its object's, a DNS label, and the host at which others reach it. `command`: program and arguments; the
     text `CONFIG_FOLDER` in them stands for the folder that holds `config`, (file name, text) pairs, and `$(NAMESPACE)`
     for the namespace, which the variable NAMESPACE holds. `health_path` answers 200 at `port` once it takes requests.
+    `more_ports`: further ones, (name, number), at which other programs of the router reach it.
     `watches_pods`: it asks the API server for pods by label. `resolves`: islands whose pods it finds by name, so that
     `pods_service` of each, and of each rank, has to resolve to all of them. `image` holds the program. `grace_s`: how
     long requests in flight may take once it is told to end.
@@ -104,6 +122,7 @@ class RouterProcess:
     command: tuple[str, ...]
     port: int
     health_path: str
+    more_ports: tuple[tuple[str, int], ...] = ()
     config: tuple[tuple[str, str], ...] = ()
     replicas: int = 1
     watches_pods: bool = False
@@ -190,21 +209,22 @@ class Router:
     by and whom it chooses, for a plan; a replay prices that. `kinds` and `checks` as of a `Target`.
     `pod_labels` and `pod_annotations` are put on the pods that answer; `served_name`: what its engines must call the
     model (None: whatever they do). `inner`: its configuration inside a target's own object. `steps`: what is to be done
-    for it that is not `kubectl apply`. `rank_obstacle`: why it cannot choose among the attention ranks of an island;
-    None: it chooses servers, and leaves ranks to their engines.
+    for it that is not `kubectl apply`. `counts_bytes`: it can, where that is asked for. `rank_obstacle`: why it cannot
+    choose among the attention ranks of an island; None: it chooses servers, and leaves ranks to their engines.
     """
 
     name: str
     targets: tuple[str, ...]
     engines: tuple[str, ...]
     render: RenderRouter
-    behaviour: Callable[[Plan], RouterBehaviour]
+    behaviour: Callable[[Plan, Surroundings], RouterBehaviour]
     pod_labels: PodLabels | None = None
     pod_annotations: PodAnnotations | None = None
     served_name: Callable[[Deployment], str] | None = None
     inner: InnerConfig | None = None
     kinds: tuple[Kind, ...] = ()
     steps: TellSteps | None = None
+    counts_bytes: bool = False
     rank_obstacle: RankObstacle | None = None
 
 

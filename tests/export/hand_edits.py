@@ -254,13 +254,17 @@ OPERATING_EDITS = (
 )
 """Edits of what it takes to operate pods."""
 
-_WORKER = "        - --prefill\n        - http://mixed-fleet-h200-0-1.mixed-fleet-h200-0:8000\n"
+_WORKER = (
+    '        server mixed-fleet-h200-0-1 "mixed-fleet-h200-0-1.mixed-fleet-h200-0.${NAMESPACE}.svc.cluster.local:8000" '
+    "weight 256 maxconn 16 check\n"
+)
 ROUTER_EDITS = (
     *edits(
         (LWS[0], "router.yaml"),
         ("dropped worker", _WORKER, "", ""),
         ("worker twice", _WORKER, 2 * _WORKER, ""),
-        ("worker of another phase", "http://mixed-fleet-h20-1-0.mixed-fleet-h20-1:", "http://mixed-fleet-h200-0:", ""),
+        ("worker of another phase", '"mixed-fleet-h20-1-0.mixed-fleet-h20-1.', '"mixed-fleet-h200-0.', ""),
+        ("phases swapped", "http://mixed-fleet-router:10101", "http://mixed-fleet-router:10100", ""),
         ("weight", "weight 256", "weight 25", ""),
         ("server of nobody", "fleet-router-0-split.${NAMESPACE}", "fleet-router-9-split.${NAMESPACE}", ""),
         ("router's image without a version", "haproxy:2.6.12", "haproxy:latest", ""),

@@ -181,8 +181,7 @@ def test_pods_are_restricted_and_survive_a_drain() -> None:
             assert "nvidia.com/gpu" not in container["resources"]["limits"]
         assert deployment["spec"]["replicas"] == 2
     assert sum(d["kind"] == "PodDisruptionBudget" for d in documents) == 2
-    (role,) = (d for d in documents if d["kind"] == "Role")
-    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
+    assert not any(d["kind"] in ("Role", "ServiceAccount") for d in documents)  # HAProxy finds pods by name
 
 
 def test_what_it_does_is_told() -> None:
@@ -192,7 +191,7 @@ def test_what_it_does_is_told() -> None:
         LengthMeasure.BYTES,
     )
     assert told(aggregated_plan()).measure is LengthMeasure.TOKENS  # one interval: nothing is measured
-    assert told(beside_plan()).policy is RouterPolicy.POWER_OF_TWO
+    assert told(beside_plan()).policy is RouterPolicy.ROUND_ROBIN
     assert any("plan's shares" in note for note in told(beside_plan()).notes)
 
 

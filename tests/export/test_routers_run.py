@@ -1,8 +1,6 @@
 """Routers as programs, really run before engines without a model: every request lands where the size of its body says,
 split ones are handed over in the engine's own way, and a dead server loses nothing but what it was answering."""
 
-import os
-import signal
 import time
 from collections import Counter
 from dataclasses import replace
@@ -11,6 +9,7 @@ from pathlib import Path
 import pytest
 from contract_plans import two_range_plan
 from export_plans import island, plan_of, route
+from routers_run.losing import kill_when
 from routers_run.programs_run import Running, running
 from routers_run.requests_sent import Request, Sent, send, trace_requests
 
@@ -118,14 +117,7 @@ def test_gateways_pair_copies_of_the_interval(router: str, engine: str, blind_s:
 def loses_what_was_under_way(programs: Running, plan: Plan, victim: str, *, blind_s: float) -> None:
     """Kill a server while requests come in: lost are at most those that it had, or that a router sent it in the
     `blind_s` until it noticed; all others are answered, and then none goes there."""
-    killed: list[float] = []
-
-    def kill(answered: int) -> None:
-        if answered >= LATE and not killed:
-            killed.append(time.monotonic())
-            os.kill(programs.processes[victim].pid, signal.SIGKILL)
-            programs.processes[victim].wait(timeout=3)
-
+    killed, kill = kill_when(programs, victim, LATE)
     requests = trace_requests(6 * LATE, plan, seed=2)
     sent = send(programs.url, requests, at_once=AT_ONCE, answered=kill)
     lost = [each for each in sent if each.status != OK]

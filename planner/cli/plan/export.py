@@ -49,6 +49,7 @@ def export_options(
     nccl_ib_hca: str = "",
     socket_interface: str = "",
     compute_domains: bool = False,
+    router_counts: str = "",
     ranks: str = "",
 ) -> "DeploySettings":
     """The scenario's settings, with what was typed in their place; the export checks the values.
@@ -80,6 +81,7 @@ def export_options(
         "socket_interface": socket_interface,
         "compute_domains": compute_domains or settings.compute_domains,
         "bytes_per_token": bytes_per_token,
+        "router_counts": router_counts,
         "ranks": ranks,
         "monitoring": monitoring or settings.monitoring,
         "autoscaling": autoscaling,
@@ -179,6 +181,12 @@ def command(
             show_default=False,
         ),
     ] = None,
+    router_counts: Annotated[
+        str,
+        typer.Option(
+            help="requests or bytes: what haproxy counts of a prefill server. [default: requests]", show_default=False
+        ),
+    ] = "",
     ranks: Annotated[
         str,
         typer.Option(
@@ -236,6 +244,7 @@ def command(
         socket_interface=socket_interface,
         compute_domains=compute_domains,
         bytes_per_token=bytes_per_token,
+        router_counts=router_counts,
         ranks=ranks,
         monitoring=monitoring,
         autoscaling=autoscaling,

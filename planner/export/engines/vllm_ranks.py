@@ -16,6 +16,7 @@ Sources: those files in the wheels; docs/serving/data_parallel_deployment.md, ex
 
 from collections.abc import Sequence
 
+from planner.domain.serving.programs import RANKS_SINCE, version_numbers
 from planner.export.engines.arguments import FlagValue, flags, read_count, read_flags
 from planner.export.engines.seam import HEALTH, HTTP, Port, Rendezvous
 from planner.export.islands import ServingIsland
@@ -23,7 +24,7 @@ from planner.export.islands import ServingIsland
 HTTP_PORT = 8000
 RPC_PORT = 13345
 _HEALTH_PORT = 9256
-_SEVERAL_SINCE = (0, 23)
+_SEVERAL_SINCE = RANKS_SINCE["vllm"]
 _MOST_RANKS = 32
 _SEVERAL, _ONE = "data-parallel-multi-port-external-lb", "data-parallel-external-lb"
 _LOCAL = "data-parallel-size-local"
@@ -36,14 +37,10 @@ def rank_obstacle(island: ServingIsland, version: str) -> str:
     local = island.local_ranks
     if local > _MOST_RANKS:
         return f"a pod has {local} ranks, and ports for at most {_MOST_RANKS}"
-    if local > 1 and _numbers(version) < _SEVERAL_SINCE:
+    if local > 1 and version_numbers(version) < _SEVERAL_SINCE:
         since = ".".join(map(str, _SEVERAL_SINCE))
         return f"vLLM {version} has one port for the {local} ranks of a pod; versions from {since} on have one each"
     return ""
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdecimal())
 
 
 def rank_ports(island: ServingIsland, offset: int) -> tuple[Port, ...]:

@@ -34,9 +34,11 @@ Sources: llm-d/llm-d-router, READMEs of pkg/epp/framework/plugins and docs/disag
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from planner.domain import LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.domain.serving.programs import PROGRAMS, Surroundings
 from planner.errors import ExportError
 from planner.export.engines.seam import Launch
 from planner.export.islands import ServingIsland
@@ -173,9 +175,7 @@ def _comments(deployment: Deployment) -> Iterator[str]:
 def _endpoint_words(deployment: Deployment) -> Iterator[str]:
     """What the picker chooses among."""
     by_rank = [island.id for island in deployment.islands if island.by_rank]
-    yield f"Assumed: {_policy(deployment.plan).value} inside a bucket" + (
-        "." if by_rank else ", ranks of a pod left to its engine."
-    )
+    yield f"Assumed inside a bucket: {deployment.behaviour.words}."
     if by_rank:
         yield (
             f"Each attention rank of {', '.join(by_rank)} is an endpoint: the pool has several ports, and pods "
@@ -216,11 +216,6 @@ def range_text(span: tuple[int, int]) -> str:
     return f"{span[0]}-{span[1] - 1}"
 
 
-def _policy(plan: Plan) -> RouterPolicy:
-    cached = plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE
-    return RouterPolicy.PREFIX_AWARE if cached else RouterPolicy.RANKS_IN_TURN
-
-
 def _notes(plan: Plan) -> tuple[str, ...]:
     shares = {(route.phase, route.range_start): set[float]() for route in plan.routing}
     for route in plan.routing:
@@ -232,10 +227,14 @@ def _notes(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _behaviour(plan: Plan) -> RouterBehaviour:
-    """Nearest to least work by pod, ranks left to the engine."""
-    measure = LengthMeasure.CHARACTERS if _by_path(plan) else LengthMeasure.TOKENS
-    return RouterBehaviour(policy=_policy(plan), measure=measure, blind_to_speed=True, notes=_notes(plan))
+def _behaviour(plan: Plan, around: Surroundings, /) -> RouterBehaviour:
+    """Tokens in flight, until the first chunk of a stream."""
+    return replace(
+        PROGRAMS[NAME](around),
+        measure=LengthMeasure.CHARACTERS if _by_path(plan) else LengthMeasure.TOKENS,
+        prefixes=plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE,
+        notes=_notes(plan),
+    )
 
 
 def _by_path(plan: Plan) -> bool:
