@@ -22,6 +22,7 @@ from planner.domain.serving.routers import RouterBehaviour, behaviour_of
 from planner.domain.serving.routing import (
     DEFAULT_SERVING,
     SIMPLICITY,
+    LengthMeasure,
     RouterPolicy,
     RoutingForm,
     RoutingSettings,
@@ -267,6 +268,11 @@ class Scenario:
         """The router that the plan is priced for: the one that it is to be deployed with, else that of its policy."""
         described = PROGRAMS.get(self.deploy.router)
         return described(Surroundings.of(self.engine, self.deploy)) if described else behaviour_of(self.routing.policy)
+
+    @property
+    def most_buckets(self) -> int:
+        """Of a phase: one where the router tells lengths by bytes, as what goes astray at a cut point has no price."""
+        return self.routing.most if self.router.measure is LengthMeasure.TOKENS else 1
 
     @property
     def routing_form(self) -> RoutingForm:

@@ -3,11 +3,14 @@ plan; and what is written of it."""
 
 import contextlib
 import json
+import re
 import socket
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 import yaml
@@ -22,7 +25,7 @@ from test_router_gateways import commands, values
 from test_router_haproxy import config
 
 from planner.domain import ParallelConfig, Phase, Plan, RouterPolicy, RoutingForm, RoutingSettings
-from planner.export import render
+from planner.export import ExportOptions, render
 from planner.export.routers.registry import ROUTERS
 
 _PAIR, _NODE = ParallelConfig(tp=8, dp=1, replicas=2), ParallelConfig(tp=8, dp=1)
@@ -31,21 +34,20 @@ OK = 200
 
 
 def unequal_plan(
-    form: RoutingForm = RoutingForm.SETS, policy: RouterPolicy = RouterPolicy.LEAST_WORK, fast: float = 0.8
+    form: RoutingForm = RoutingForm.SETS,
+    policy: RouterPolicy = RouterPolicy.LEAST_WORK,
+    prefill: Mapping[str, float] = MappingProxyType({"fast": 0.8, "slow": 0.2}),
+    decode: Mapping[str, tuple[float, float]] = MappingProxyType({"two": (0.5, 30.0), "long": (0.5, 60.0)}),
 ) -> Plan:
-    """An interval whose prefill islands take `fast` and the rest, two servers each; of its decode islands one has a
-    server that takes as many requests as the two of the other together, and twice as long."""
+    """An interval whose prefill islands have these shares and two servers each; of its decode islands, which have these
+    shares and steps (ms), `long` has one server and others two."""
     islands = (
-        island("fast", "H200", Phase.PREFILL, _PAIR, batch_size=8),
-        island("slow", "H20", Phase.PREFILL, _PAIR, batch_size=8),
-        island("two", "H20", Phase.DECODE, _PAIR, batch_size=16),
-        island("long", "H20", Phase.DECODE, _NODE, batch_size=64),
+        *(island(name, "H200", Phase.PREFILL, _PAIR, batch_size=8) for name in prefill),
+        *(island(n, "H20", Phase.DECODE, _NODE if n == "long" else _PAIR, batch_size=32) for n in decode),
     )
     rows = (
-        route("fast", Phase.PREFILL, 0, fast),
-        route("slow", Phase.PREFILL, 0, 1 - fast),
-        route("two", Phase.DECODE, 0, 0.5),
-        replace(route("long", Phase.DECODE, 0, 0.5), step_ms=60.0),
+        *(route(name, Phase.PREFILL, 0, share) for name, share in prefill.items()),
+        *(replace(route(n, Phase.DECODE, 0, share), step_ms=ms) for n, (share, ms) in decode.items()),
     )
     plan = plan_of(islands, name="unequal", routing=rows)
     return replace(plan, scenario=replace(plan.scenario, routing=RoutingSettings(form=form, policy=policy)))
@@ -124,6 +126,20 @@ def test_programs_reach_haproxy_where_it_listens(target: str) -> None:
     assert router_faults(files, unequal_plan()) == ()
 
 
+def test_pods_that_an_autoscaler_adds_have_a_place() -> None:
+    plan = unequal_plan()
+    more = tuple(replace(item, count=item.count + 16) for item in plan.scenario.inventory.items)
+    plan = replace(plan, scenario=replace(plan.scenario, inventory=replace(plan.scenario.inventory, items=more)))
+    files = render(plan, target="kubernetes", options=ExportOptions(autoscaling="hpa"))
+    most = {
+        scaler["spec"]["scaleTargetRef"]["name"]: scaler["spec"]["maxReplicas"]
+        for scaler in yaml.safe_load_all(files["autoscaling.yaml"])
+    }
+    templates = re.findall(r"server-template (\S+)- (\d+) ", config(files))
+    assert {name: int(places) for name, places in templates} == most
+    assert most["unequal-fast"] == 4
+
+
 def test_neither_program_waits_for_the_other_to_be_ready() -> None:
     """Its readiness decides whether HAProxy gets requests, also those of the programs that it waits for."""
     text = config(render(unequal_plan(), target="lws"))
@@ -170,13 +186,18 @@ def test_no_vllm_router_stands_over_servers_of_different_speed() -> None:
 
 
 def test_equal_servers_share_a_vllm_router() -> None:
-    """Speeds within 5 % are one: 0.51 to 0.49."""
-    words = commands(render(unequal_plan(fast=0.51), target="lws", router="vllm"))
+    """Speeds within 5 % are one: 0.51 to 0.49; and a server counts, not its island."""
+    nearly = {"fast": 0.51, "slow": 0.49}
+    words = commands(render(unequal_plan(prefill=nearly), target="lws", router="vllm"))
     assert [len(values(row, "--prefill")) for row in words.values()] == [4, 4]  # one for each decode pool
+    alike = unequal_plan(prefill=nearly, decode={"two": (2 / 3, 30.0), "long": (1 / 3, 30.0)})
+    files = render(alike, target="lws", router="vllm")
+    assert list(commands(files)) == ["unequal-router"]  # nobody has to stand in front
 
 
 def test_pods_of_a_speed_are_found_by_their_label() -> None:
-    files = render(unequal_plan(), target="kubernetes", router="vllm")
+    plan = unequal_plan(prefill={"fast": 0.4, "even": 0.4, "slow": 0.2})
+    files = render(plan, target="kubernetes", router="vllm")
     documents = [d for name, text in files.items() if name[0].isdigit() for d in yaml.safe_load_all(text)]
     pods = {
         d["metadata"]["name"].removeprefix("unequal-"): d["spec"]["template"]["metadata"]["labels"]
@@ -190,4 +211,4 @@ def test_pods_of_a_speed_are_found_by_their_label() -> None:
             end = next(n for n in range(at, len(words)) if words[n].startswith("--"))
             labels = dict(word.split("=") for word in words[at:end])
             picked.add((role, *(name for name, pod in pods.items() if labels.items() <= pod.items())))
-    assert picked == {("prefill", "fast"), ("prefill", "slow"), ("decode", "two"), ("decode", "long")}
+    assert picked == {("prefill", "fast", "even"), ("prefill", "slow"), ("decode", "two"), ("decode", "long")}

@@ -228,7 +228,7 @@ class PrefillServers:
         met = np.maximum(cycle, self._met_step_ms(times, m2 / m1, mean_rank) / (self.pace * stages))
         rest_of_step = RestOfStep(cycle_ms=met, chance=np.minimum(1.0, rate * met / MS_PER_S))
         service = self._own_step_ms(step, mean_rank, buckets)
-        if not arrivals.in_turn:
+        if arrivals.finds_ranks:
             service = service + self._missed_ms(tokens, cycle)
         return service + self.sent_ms[:, None], rho, tail, rest_of_step
 

@@ -49,7 +49,7 @@ _TIMES_MS = np.geomspace(20.0, 1_200_000.0, 45)
 
 _TINY = 1e-9
 IN_TURN = 0.72
-BY_REQUESTS = 0.52
+BY_REQUESTS = 0.6
 OF_TWO_SERVERS, OF_TWO_RANKS = 0.25, 0.6
 _UNSEEING = (Rule.RANDOM, Rule.IN_TURN)
 _OF_LENGTH = (Counted.WORK, Counted.TOKENS, Counted.BYTES)
@@ -95,6 +95,12 @@ class Arrivals:
         """Whether ranks have queues of their own, as nothing balances their work."""
         last = self.layers[-1]
         return not (last.among is Endpoints.RANK and last.rule is Rule.LEAST and last.counts in _OF_LENGTH)
+
+    @property
+    def finds_ranks(self) -> bool:
+        """Whether a prompt goes to the rank with the least of something, where it fits in soonest."""
+        last = self.layers[-1]
+        return last.among is Endpoints.RANK and last.rule is Rule.LEAST
 
     def uneven(self, lengths: Array, ranks: Array) -> Array:
         """cr2 where requests are balanced; `lengths`: cs2, `ranks`: d."""

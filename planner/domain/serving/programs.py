@@ -21,6 +21,7 @@ from planner.domain.serving.routers import (
     RouterLayer,
     Rule,
 )
+from planner.domain.serving.routing import LengthMeasure
 
 _COPIES = 2  # of a program, for one may be lost
 RANKS_SINCE: Mapping[str, tuple[int, ...]] = MappingProxyType({"vllm": (0, 23)})
@@ -92,6 +93,7 @@ def _haproxy(around: Surroundings) -> RouterBehaviour:
         prefill=gateway.prefill if behind else servers,
         decode=gateway.decode if behind else answers,
         mixed=answers,
+        measure=LengthMeasure.BYTES,
     )
 
 
@@ -99,7 +101,8 @@ def _gateway(around: Surroundings) -> RouterBehaviour:
     """The better of two workers by their requests; HAProxy weighs pools of unequal speed before it."""
     two = around.layer(Rule.BETTER_OF_TWO, Counted.REQUESTS, freed=Freed.ANSWERED, copies=_COPIES)
     name = "model-gateway" if around.engine == "sglang" else "vllm"
-    return RouterBehaviour(name=name, prefill=(_BY_POOL, *two), decode=two, mixed=(_BY_POOL, *two))
+    pooled = (_BY_POOL, *two)
+    return RouterBehaviour(name=name, prefill=pooled, decode=two, mixed=pooled, measure=LengthMeasure.BYTES)
 
 
 def _tokens_in_flight(around: Surroundings, name: str) -> RouterBehaviour:

@@ -68,7 +68,7 @@ class BucketPrices:
 
     def __init__(self, question: Question, most_buckets: int | None = None, edges: Collection[int] = ()) -> None:
         self.question = question
-        self.most = question.scenario.routing.most if most_buckets is None else most_buckets
+        self.most = question.scenario.most_buckets if most_buckets is None else most_buckets
         self.space = bucket_space(question, self.most, edges)
         self.phases = self.space.phases
         self._further_edges = edges

@@ -14,6 +14,8 @@ soon as one worker is dead.
 A dead worker has the fewest requests and draws all of them: it is left out after three failures, fewer than a request
 has attempts. That is so for all but the requests that vllm-router pairs: it sends these once and answers 500 until two
 checks a second apart have failed. HAProxy in front leaves it at that, as it cannot know that nothing was generated.
+Where HAProxy stands behind the program, too, its one worker a phase is HAProxy, which sends on what a dead server
+refuses; that worker is never left out for failures, as these are single servers'.
 
 Sources: the help of both programs and requests that they were sent; src/policies of vllm-project/router; the pages on
 service discovery of SGLang's model gateway (annotation sglang.ai/bootstrap-port).

@@ -36,6 +36,7 @@ from functools import partial
 from planner.domain import PHASES, Phase, Plan
 from planner.domain.serving.deploy import COUNTS_BYTES
 from planner.export.objects.names import pods_service
+from planner.export.objects.operating.autoscaling import NONE, copy_bounds
 from planner.export.routers.gateways import READY
 from planner.export.routers.intervals_served import (
     ServedInterval,
@@ -203,8 +204,17 @@ def config_text(deployment: Deployment, backends: Sequence[Backend]) -> str:
         body_bytes=_sizes(deployment),
         held_requests=held_requests,
         pods_service=pods_service,
+        slots=partial(_slots, deployment),
         address=_address_in_cluster if deployment.applied else _address,
     )
+
+
+def _slots(deployment: Deployment, endpoint: Endpoint) -> int:
+    """Places for pods that answer at a port and are found by one name: also for those that an autoscaler may add."""
+    island, copies = endpoint.island, endpoint.island.grouping.groups
+    if deployment.options.autoscaling != NONE:
+        copies = copy_bounds(deployment.plan, island, pinned=deployment.options.pin_nodes).most
+    return copies * (island.servers // island.grouping.groups) // len(endpoint.ports)
 
 
 def _sizes(deployment: Deployment) -> Callable[[int], int]:

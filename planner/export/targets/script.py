@@ -316,6 +316,7 @@ def _router_steps(files: Mapping[str, str]) -> Iterator[Step]:
     for name in sorted(names, key=lambda name: (name == FRONT_SCRIPT, name)):
         program = read_router_script(files[name])
         read = [file for file in files if any(file in word for word in program["command"])]
+        read += [file for file in files if file.endswith(".lua") and any(file in files[other] for other in read)]
         beside = f" and {', '.join(read)} beside it" if read else ""
         yield Step(
             title=f"Router {program['metadata']['name']}",

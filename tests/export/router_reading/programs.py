@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 from planner.domain import PHASES, DeployedRoute, Phase
 from planner.export.found import Manifest
-from planner.export.routers.gateways import MIXED, SELECTORS
+from planner.export.routers.gateways import SELECTORS
 from planner.export.routers.haproxy import CONFIG_FILE
+from planner.export.routers.intervals_served import MIXED
 from router_reading.found_programs import FoundProgram, found_programs
 from router_reading.haproxy import read_backends, read_doors
 from router_reading.records import Addresses, ListedInterval, ListedServer

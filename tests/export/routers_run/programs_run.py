@@ -133,13 +133,6 @@ def running(
         started.end()
 
 
-def _name(address: str, addresses: Sequence[str]) -> str:
-    """The host; of further ranks of a host, their port behind it."""
-    host, _, port = address.partition(":")
-    first = next(other for other in addresses if other.startswith(f"{host}:"))
-    return host if address == first else f"{host}.{port}"
-
-
 def _on_loopback(text: str, front: Mapping[str, Any], moved: Mapping[str, str]) -> str:
     """HAProxy's configuration with its own doors on the loopback, and with quicker checks of who is not there."""
     name = front["metadata"]["name"]
@@ -157,6 +150,13 @@ def _ready_door(text: str, address: str, *, show: bool) -> str:
     return (
         f"\n{page}frontend ready\n    bind {address}\n    monitor-uri /health\n    monitor fail if {lacking}\n{shown}"
     )
+
+
+def _name(address: str, addresses: Sequence[str]) -> str:
+    """The host; of further ranks of a host, their port behind it."""
+    host, _, port = address.partition(":")
+    first = next(other for other in addresses if other.startswith(f"{host}:"))
+    return host if address == first else f"{host}.{port}"
 
 
 def _binary(command: Sequence[str]) -> str:
