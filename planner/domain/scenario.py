@@ -17,9 +17,12 @@ from planner.domain.objective import ObjectiveSettings
 from planner.domain.placement import PlacementSettings
 from planner.domain.serving.cost import CostMode, CostSettings, CostSource
 from planner.domain.serving.deploy import DeploySettings
+from planner.domain.serving.programs import PROGRAMS, Surroundings
+from planner.domain.serving.routers import RouterBehaviour, behaviour_of
 from planner.domain.serving.routing import (
     DEFAULT_SERVING,
     SIMPLICITY,
+    LengthMeasure,
     RouterPolicy,
     RoutingForm,
     RoutingSettings,
@@ -259,6 +262,17 @@ class Scenario:
         gpus = tuple((item.gpu.name, item.count) for item in self.inventory.items) if blind else ()
         mean = max(1.0, workload.mean_input_tokens)
         return CachedPrefixes(reuse=workload.prefix, mean_prompt=mean, arrival_rps=workload.arrival_rps, gpus=gpus)
+
+    @property
+    def router(self) -> RouterBehaviour:
+        """The router that the plan is priced for: the one that it is to be deployed with, else that of its policy."""
+        described = PROGRAMS.get(self.deploy.router)
+        return described(Surroundings.of(self.engine, self.deploy)) if described else behaviour_of(self.routing.policy)
+
+    @property
+    def most_buckets(self) -> int:
+        """Of a phase: one where the router tells lengths by bytes, as what goes astray at a cut point has no price."""
+        return self.routing.most if self.router.measure is LengthMeasure.TOKENS else 1
 
     @property
     def routing_form(self) -> RoutingForm:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 
-from planner.domain import Plan, RouterGrid, Scenario
+from planner.domain import Plan, RouterBehaviour, RouterGrid, Scenario
 from planner.errors import ExportError
 from planner.export.checking import CrdSchemas, check_manifests
 from planner.export.checking.structure import read_manifests
@@ -21,7 +21,8 @@ from planner.export.objects.shared_files import shared_files
 from planner.export.options import ExportOptions, check_heeded, check_options
 from planner.export.routers.gateways import GATEWAYS
 from planner.export.routers.intervals import island_intervals
-from planner.export.routers.registry import check_counts, router_named
+from planner.export.routers.ranks import with_ranks
+from planner.export.routers.registry import ROUTERS, check_counts, router_named
 from planner.export.seams import Deployment, Endpoint, RouterFiles, Target
 from planner.export.targets import target_named
 
@@ -51,11 +52,39 @@ def render(
             option or express an island, or the router cannot execute the routing; the message names it.
         InconsistentPlanError: the plan, or what was rendered from it, breaks an invariant.
     """
+    deployment = deployment_of(plan, target=target, engine=engine, options=options, grid=grid, router=router)
+    chosen_target = target_named(target, deployment.engine.name)
+    try:
+        files = _files(deployment, chosen_target)
+    except ExportError as error:
+        if router or deployment.router is None:
+            raise
+        # the target's own router gives way to the table alone; what the target itself cannot do it refuses again
+        reason = f"{error.message} So no router's configuration is written; the table is for one of your own."
+        deployment = with_ranks(replace(deployment, router=None, unrouted=reason), chosen_target)
+        files = _files(deployment, chosen_target)
+    if not all(kind.inventory for kind in chosen_target.kinds):  # files that describe the fleet alone deploy nothing
+        files |= _budget_files(deployment, chosen_target)
+        files |= eviction_files(deployment, classed="priority_class" not in chosen_target.unheeded)
+    check_manifests(files, plan, schemas)
+    return files
+
+
+def deployment_of(
+    plan: Plan,
+    *,
+    target: str = "lws",
+    engine: str = "",
+    options: ExportOptions | None = None,
+    grid: RouterGrid | None = None,
+    router: str = "",
+) -> Deployment:
+    """What is deployed, as `render` takes it and with its errors, before anything is written."""
     chosen_engine = priced_engine(plan, engine)
     chosen_options = check_deployable(plan.scenario, chosen_engine.name, target, router, options or ExportOptions())
     chosen_target = target_named(target, chosen_engine.name)
     name = plan_slug(chosen_options.name or plan.scenario.name, (*(island.id for island in plan.islands), ROUTING))
-    deployment = Deployment(
+    unranked = Deployment(
         name=name,
         plan=plan,
         islands=serving_islands(plan, name),
@@ -68,19 +97,15 @@ def render(
         applied=chosen_target.applied,
         slowest_step_ms=slowest_step_ms(plan),
     )
-    try:
-        files = _files(deployment, chosen_target)
-    except ExportError as error:
-        if router or deployment.router is None:
-            raise
-        # the target's own router gives way to the table alone; what the target itself cannot do it refuses again
-        reason = f"{error.message} So no router's configuration is written; the table is for one of your own."
-        files = _files(replace(deployment, router=None, unrouted=reason), chosen_target)
-    if not all(kind.inventory for kind in chosen_target.kinds):  # files that describe the fleet alone deploy nothing
-        files |= _budget_files(deployment, chosen_target)
-        files |= eviction_files(deployment, classed="priority_class" not in chosen_target.unheeded)
-    check_manifests(files, plan, schemas)
-    return files
+    return with_ranks(unranked, chosen_target)
+
+
+def router_behaviour(plan: Plan, router: str, *, target: str, engine: str = "") -> RouterBehaviour:
+    """How a router chooses where the plan is exported with it, for `target`; raises as `render` does."""
+    options = plan.scenario.deploy
+    if not ROUTERS[router].counts_bytes:
+        options = replace(options, router_counts=ExportOptions().router_counts)
+    return deployment_of(plan, target=target, engine=engine, options=options, router=router).behaviour
 
 
 def check_deployable(

@@ -11,9 +11,11 @@ from random import Random
 from planner.domain.arrivals import Failure, ReplaySettings
 from planner.domain.fleet import ReplayFleet
 from planner.domain.layout import Phase
+from planner.domain.serving.routers import Freed
 from planner.replay.curves import between, nearest_rows
 from planner.replay.requests import Events, RequestLog, RequestTable
-from planner.replay.routing import Router, Taker
+from planner.replay.routing.layers import Taker
+from planner.replay.routing.router import Router
 from planner.replay.stations.decode import DecodeServer
 from planner.replay.stations.mixed import MixedServer
 from planner.replay.stations.prefill import PrefillServer
@@ -90,7 +92,7 @@ class Engine:
         row = nearest_rows(curve.lengths, [mean_prompt])[0]
         if pool.phase is Phase.PREFILL:
             return PrefillServer(*shared, self._handed, row)
-        return MixedServer(*shared, self._done, row)
+        return MixedServer(*shared, self._done, row, self._taken_in)
 
     @property
     def sent_to(self) -> Sequence[int]:
@@ -129,7 +131,7 @@ class Engine:
         self._events.until(inf)
 
     def _arrive(self, now: float, request: int) -> None:
-        choice = self._router.taker(request)
+        choice = self._router.taker(request, now)
         if choice is None:
             self._homeless.append(request)
             return
@@ -160,7 +162,8 @@ class Engine:
 
     def _handed(self, now: float, request: int, server: PrefillServer, rank: int) -> None:
         """A prompt is taken in: its cache goes to a decode server."""
-        target = self._router.answerer(request)
+        self._taken_in(request)
+        target = self._router.answerer(request, now)
         if target is None:
             # Nobody can take the cache: the prompt is taken in again when somebody is back.
             self.log.begin_anew(request)
@@ -186,7 +189,11 @@ class Engine:
             target.expect(-1)
             self._again(now, [request])
 
-    def _done(self, now: float, _: int) -> None:
+    def _taken_in(self, request: int) -> None:
+        self._router.freed(request, Freed.PREFILLED)
+
+    def _done(self, now: float, request: int) -> None:
+        self._router.freed(request, None)
         self.finished += 1
         if self._closed and self._following < len(self.requests):
             self.requests.arrival_ms[self._following] = now
@@ -210,6 +217,7 @@ class Engine:
     def _again(self, now: float, requests: Sequence[int]) -> None:
         """Requests begin anew, as if they had only come."""
         for request in requests:
+            self._router.freed(request, None)
             self.log.begin_anew(request)
             self._arrive(now, request)
 

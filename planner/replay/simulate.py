@@ -80,7 +80,7 @@ def simulate(
     result = ReplayResult(
         plan=promise.plan,
         trace=promise.trace,
-        policy=settings.policy,
+        router=settings.router.name,
         arrivals=promise.arrivals,
         rate_rps=rate_rps,
         promise_rps=promise.promise_rps,

@@ -303,6 +303,6 @@ def test_hostile_islands_become_plain_words_or_are_refused(target: str, name: st
     except (InputError, InconsistentPlanError):
         return
     (words,) = commands(files).values()
-    assert len(values(words, "--decode")) in (0, 4)
+    assert len(values(words, "--decode")) in (0, 7), "three copies of two ranks, and one of one"
     assert not any(mark in word for word in words for mark in ("$(i", "`", ";", "\n", "evil.", "Ä"))
     assert {i.phase for i in plan.islands} == {Phase.PREFILL, Phase.DECODE}

@@ -359,6 +359,13 @@ class MixedServers:
         under_way = -np.expm1(-ranks * used)
         return service, rho, tail, RestOfStep(cycle_ms=cubed / squared, chance=under_way * squared**2 / (tpot * cubed))
 
+    def usual_rest_ms(self, buckets: Buckets, rate: Array) -> Array:
+        """Mean rest of the pass under way at `rate`, shape (servers, buckets)."""
+        mix = self._mix(buckets)
+        used = mix.in_use(rate)
+        under_way = -np.expm1(-self.decode.ranks[:, None] * used)
+        return np.asarray(under_way * _at(mix.squared, used) / (2 * _at(mix.tpot_ms, used)))
+
     def tpot_ms(self, buckets: Buckets, rate: Array, batch: Array, deviations: float) -> Array:
         """Time per output token at `rate` of each server, shape (servers, buckets); `deviations` of the load above its
         mean. The batch in use follows from the rate (Little's law), at most `batch`."""

@@ -215,8 +215,7 @@ class PrefillServers:
         of the step under way (servers, buckets).
 
         `mix`: t(n) of the buckets, where it is known."""
-        m1 = np.stack([buckets.weights @ row for row in self.fresh])
-        m2 = np.stack([buckets.weights @ row**2 for row in self.fresh])
+        m1, m2 = self._moments(buckets)
         times = StepCurves.of(self._mix(buckets) if mix is None else mix, rate.shape)
         rho = np.divide(rate, full, out=np.ones(rate.shape), where=full > 0)
         ranks = self._full_ranks(rate, times, m1) if arrivals.in_turn else None
@@ -229,9 +228,25 @@ class PrefillServers:
         met = np.maximum(cycle, self._met_step_ms(times, m2 / m1, mean_rank) / (self.pace * stages))
         rest_of_step = RestOfStep(cycle_ms=met, chance=np.minimum(1.0, rate * met / MS_PER_S))
         service = self._own_step_ms(step, mean_rank, buckets)
-        if not arrivals.in_turn:
+        if arrivals.finds_ranks:
             service = service + self._missed_ms(tokens, cycle)
         return service + self.sent_ms[:, None], rho, tail, rest_of_step
+
+    def usual_rest_ms(self, buckets: Buckets, rate: Array) -> Array:
+        """Mean rest of the step under way at `rate`, shape (servers, buckets): of steps as they usually are, where what
+        is told of tails goes by those that long prompts make."""
+        m1, m2 = self._moments(buckets)
+        times = StepCurves.of(self._mix(buckets), rate.shape)
+        step, _ = self._step_ms(rate, times, m1, m2, np.zeros(rate.shape))
+        cycle = step / (self.pace * self._column([config.parallel.pp for config in self.configs]))
+        return np.asarray(np.minimum(1.0, rate * cycle / MS_PER_S) * cycle / 2)
+
+    def _moments(self, buckets: Buckets) -> tuple[Array, Array]:
+        """m1 and m2."""
+        return (
+            np.stack([buckets.weights @ row for row in self.fresh]),
+            np.stack([buckets.weights @ row**2 for row in self.fresh]),
+        )
 
     def _met_step_ms(self, times: "StepCurves", long: Array, mean_rank: Array) -> Array:
         """The least step that is met under way: it takes in a prompt, and long ones are met more often."""

@@ -48,11 +48,11 @@ def router_object_files(processes: Sequence[RouterProcess], deployment: Deployme
 
 def _comments(processes: Sequence[RouterProcess], deployment: Deployment) -> Iterator[str]:
     assert deployment.router is not None
-    behaviour = deployment.router.behaviour(deployment.plan)
+    behaviour = deployment.behaviour
     plan = deployment.plan
     yield f"Router {deployment.router.name} of plan {plan.scenario.name}: requests go to {processes[0].name}."
     yield (
-        f"Among the servers of a length it chooses by {behaviour.policy.value}; the plan's promise assumes "
+        f"Among the servers of a length it chooses by {behaviour.words}; the plan's promise assumes "
         f"{plan.scenario.routing.policy.value}."
     )
     yield from behaviour.notes

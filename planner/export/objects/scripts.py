@@ -202,7 +202,7 @@ def router_script_files(processes: Sequence[RouterProcess], deployment: Deployme
 
 def _router_script(process: RouterProcess, deployment: Deployment) -> str:
     assert deployment.router is not None
-    behaviour = deployment.router.behaviour(deployment.plan)
+    behaviour = deployment.behaviour
     comments = [
         f"Router {deployment.router.name} of plan {deployment.plan.scenario.name}.",
         *process.notes,

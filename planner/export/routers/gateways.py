@@ -143,7 +143,7 @@ def gateway_process(deployment: Deployment, endpoints: Sequence[Endpoint], gatew
     program = GATEWAYS[deployment.engine.name]
     interval, way, number = gateway.interval, gateway.way, gateway.number
     groups = _worker_groups(interval, way, endpoints)
-    watches = not gateway.reached and not all(endpoint.leaders for group in groups.values() for endpoint in group)
+    watches = not gateway.reached and not all(endpoint.addresses for group in groups.values() for endpoint in group)
     timeout = answer_timeout_s(deployment.plan)
     images = {key.upper(): image for key, image in deployment.options.images}
     command = (
@@ -215,16 +215,16 @@ def _workers(gateway: Gateway, groups: Mapping[str, Sequence[Endpoint]]) -> Iter
         return
     if "mixed" in groups:
         yield "--worker-urls"
-        yield from (f"http://{leader}" for endpoint in groups["mixed"] for leader in endpoint.leaders)
+        yield from (f"http://{address}" for endpoint in groups["mixed"] for address in endpoint.addresses)
         return
     for endpoint in groups["prefill"]:
-        for number, leader in enumerate(endpoint.leaders):
-            yield from ("--prefill", f"http://{leader}")
+        for number, address in enumerate(endpoint.addresses):
+            yield from ("--prefill", f"http://{address}")
             if endpoint.bootstrap_ports:
                 yield str(endpoint.bootstrap_ports[number])
     for endpoint in groups["decode"]:
-        for leader in endpoint.leaders:
-            yield from ("--decode", f"http://{leader}")
+        for address in endpoint.addresses:
+            yield from ("--decode", f"http://{address}")
 
 
 SELECTORS: Mapping[str, str] = MappingProxyType(

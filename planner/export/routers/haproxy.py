@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from planner.domain import PHASES, Phase, Plan
-from planner.export.islands import ServingIsland
+from planner.domain.serving.deploy import COUNTS_BYTES
 from planner.export.objects.names import pods_service
 from planner.export.objects.operating.autoscaling import NONE, copy_bounds
 from planner.export.routers.gateways import READY
@@ -99,7 +99,7 @@ class PhaseServers:
     @property
     def weights(self) -> tuple[int, ...]:
         """Of a server of each island."""
-        return server_weights([(load, endpoint.island.grouping.groups) for endpoint, load in self.islands])
+        return server_weights([(load, endpoint.island.servers) for endpoint, load in self.islands])
 
 
 def phase_servers(interval: int, phase: Phase, islands: Sequence[tuple[Endpoint, float]]) -> PhaseServers:
@@ -122,7 +122,7 @@ class Backend:
     def weights(self) -> tuple[int, ...]:
         """Of its programs, then of a server of each island."""
         shares = [(share, 1) for _, share, _ in self.programs]
-        return server_weights(shares + [(share, e.island.grouping.groups) for e, share in self.direct])
+        return server_weights(shares + [(share, e.island.servers) for e, share in self.direct])
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -150,7 +150,7 @@ def haproxy_process(deployment: Deployment, backends: Sequence[Backend], name: s
             *(((LUA_FILE, file_of(LUA_FILE)),) if counts_bytes(deployment) else ()),
         ),
         replicas=2,
-        resolves=tuple(endpoint for endpoint in reached.values() if not endpoint.leaders),
+        resolves=tuple(endpoint for endpoint in reached.values() if not endpoint.addresses),
         cpus=_threads(deployment, phases),
         memory_mib=512 + math.ceil((2 if phases else 1) * buffers / _MIB),
         grace_s=answer_timeout_s(deployment.plan),
@@ -169,7 +169,7 @@ def _threads(deployment: Deployment, phases: Sequence[PhaseServers]) -> int:
 
 def counts_bytes(deployment: Deployment) -> bool:
     """Whether prefill servers are chosen by the bytes of their prompts."""
-    return deployment.options.router_counts == "bytes"
+    return deployment.options.router_counts == COUNTS_BYTES
 
 
 def config_text(deployment: Deployment, backends: Sequence[Backend]) -> str:
@@ -209,11 +209,14 @@ def config_text(deployment: Deployment, backends: Sequence[Backend]) -> str:
     )
 
 
-def _slots(deployment: Deployment, island: ServingIsland) -> int:
+def _slots(deployment: Deployment, endpoint: Endpoint) -> int:
     """Places for pods that are found by one name: also for those that an autoscaler may add."""
+    island = endpoint.island
+    pods = island.servers // len(endpoint.ports)
     if deployment.options.autoscaling == NONE:
-        return island.grouping.groups
-    return copy_bounds(deployment.plan, island, pinned=deployment.options.pin_nodes).most
+        return pods
+    most = copy_bounds(deployment.plan, island, pinned=deployment.options.pin_nodes).most
+    return pods * most // island.grouping.groups
 
 
 def _sizes(deployment: Deployment) -> Callable[[int], int]:

@@ -134,10 +134,10 @@ def answer_timeout_s(plan: Plan) -> int:
 
 
 def held_requests(island: ServingIsland) -> int:
-    """Requests that one copy may have at a time, running and waiting."""
-    return max(2, 2 * island.batch_size * island.parallel.dp)
+    """Requests that one server may have at a time, running and waiting: a copy, or a rank where these are endpoints."""
+    return max(2, 2 * island.batch_size * (1 if island.by_rank else island.parallel.dp))
 
 
 def island_requests(endpoint: Endpoint) -> int:
-    """The same of all copies that answer there."""
-    return endpoint.island.grouping.groups * held_requests(endpoint.island)
+    """The same of all that answer there."""
+    return endpoint.island.servers * held_requests(endpoint.island)

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from planner.domain import PHASES, LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.domain import PHASES, Endpoints, LengthMeasure, Phase, Plan, RouterBehaviour, Rule, one_layer
+from planner.domain.serving.programs import PROGRAMS, Surroundings
 from planner.errors import InputError
 from planner.export.engines.seam import Launch
 from planner.export.islands import ServingIsland
@@ -14,7 +15,6 @@ from planner.export.routers.gateways import (
     BOOTSTRAP_ANNOTATION,
     HEALTH_FAILURES,
     HEALTH_PERIOD_S,
-    VLLM_ROUTER,
     Gateway,
     gateway_process,
     interval_labels,
@@ -23,8 +23,8 @@ from planner.export.routers.gateways import (
 )
 from planner.export.routers.haproxy import Backend, PhaseServers, counts_bytes, haproxy_process, phase_servers
 from planner.export.routers.intervals_served import ServedInterval, chosen, island_requests, served_intervals
-from planner.export.routers.pairings import by_prefix, by_speed, plan_gateways, weighs_pools
-from planner.export.routers.speeds import island_loads
+from planner.export.routers.pairings import by_prefix, by_speed, plan_gateways
+from planner.export.routers.speeds import island_loads, server_counts
 from planner.export.seams import Deployment, Endpoint, Router, RouterFiles, RouterProcess
 from planner.export.summary import balanced
 
@@ -42,7 +42,7 @@ def render_programs(deployment: Deployment, endpoints: Sequence[Endpoint], *, di
     intervals = served_intervals(deployment.plan)
     if not intervals:
         return RouterFiles()  # the routing table's own check says what is missing
-    gateways = plan_gateways(deployment.plan, intervals, deployment.engine.name, direct=direct)
+    gateways = plan_gateways(deployment.plan, intervals, deployment.engine.name, _counts(deployment), direct=direct)
     if not direct and len(gateways) == 1:
         only = replace(gateways[0], alone=True)
         return RouterFiles(processes=(gateway_process(deployment, endpoints, only),))
@@ -119,7 +119,12 @@ def pod_labels(island: ServingIsland, deployment: Deployment, *, direct: bool) -
     intervals = served_intervals(plan)
     if deployment.target not in _NAMELESS or (direct and by_speed(plan, engine, intervals)):
         return {}
-    return interval_labels(plan_gateways(plan, intervals, engine, direct=direct), island.id)
+    return interval_labels(plan_gateways(plan, intervals, engine, _counts(deployment), direct=direct), island.id)
+
+
+def _counts(deployment: Deployment) -> dict[str, int]:
+    """Island -> what takes requests by itself."""
+    return {island.id: island.servers for island in deployment.islands}
 
 
 def pod_annotations(island: ServingIsland, deployment: Deployment, launch: Launch, /) -> dict[str, str]:
@@ -130,26 +135,32 @@ def pod_annotations(island: ServingIsland, deployment: Deployment, launch: Launc
     return {} if port is None else {BOOTSTRAP_ANNOTATION: str(port)}
 
 
-def behaviour(plan: Plan, *, direct: bool, engine: str = "") -> RouterBehaviour:
-    """Whom the programs choose, by what they tell lengths apart, and what they do otherwise than the plan. `engine`:
-    whose router it is; empty: the plan's."""
-    engine = engine or plan.scenario.engine.name or VLLM_ROUTER.engine
-    intervals = served_intervals(plan)
+def rank_obstacle(island: ServingIsland, deployment: Deployment, /, *, direct: bool) -> str:
+    """HAProxy reaches every port; an engine's router that looks for pods by label looks at one."""
+    plan = deployment.plan
+    reached = direct and (island.mixed or by_speed(plan, deployment.engine.name, served_intervals(plan)))
+    if deployment.target not in _NAMELESS or reached:
+        return ""
+    return f"programs find pods of target {deployment.target} by label, and look at one port of each"
+
+
+def behaviour(plan: Plan, around: Surroundings, /, *, direct: bool) -> RouterBehaviour:
+    """Whom the programs choose, by what they tell lengths apart, and what they do otherwise than the plan."""
+    engine, intervals = around.engine, served_intervals(plan)
     paired = any(interval.prefill for interval in intervals)
     drawn = not direct or (paired and not by_speed(plan, engine, intervals))
+    counts = server_counts(plan, ranks=around.ranks)
+    several = len(plan_gateways(plan, intervals, engine, counts, direct=direct)) > len(intervals)
     notes = []
     if len(intervals) > 1:
         notes.append("Lengths are told apart by the bytes of a request: prompts near a cut point go astray.")
     if drawn:
-        policy = RouterPolicy.PREFIX_AWARE if by_prefix(plan) else RouterPolicy.POWER_OF_TWO
-        several = len(plan_gateways(plan, intervals, engine, direct=direct)) > len(intervals)
         notes += ["HAProxy gives each pool its share of the requests, by its weight."] if several else []
         notes.append(
             "An engine's router draws two workers evenly and takes the one with fewer requests, whatever they cost and "
             "however fast it is; each of its two copies counts its own requests alone."
         )
     else:
-        policy = RouterPolicy.SHORTEST_QUEUE if balanced(plan) else RouterPolicy.ROUND_ROBIN
         notes += _front_notes(plan, paired=paired)
     if paired and drawn and not resends_pairs(engine):
         blind = HEALTH_PERIOD_S * HEALTH_FAILURES
@@ -159,9 +170,16 @@ def behaviour(plan: Plan, *, direct: bool, engine: str = "") -> RouterBehaviour:
         )
     if paired and any(interval.mixed for interval in intervals):
         notes.append("Between split and mixed islands requests go by the plan's shares.")
+    chosen = PROGRAMS["haproxy" if direct else "vllm"](around)
+    if drawn and direct:
+        drawing = PROGRAMS["vllm"](around)
+        chosen = replace(chosen, prefill=drawing.prefill, decode=drawing.decode)
+    if drawn and not several:
+        chosen = replace(chosen, prefill=chosen.prefill[1:], mixed=chosen.mixed if direct else chosen.mixed[1:])
+    if direct and not balanced(plan):
+        chosen = replace(chosen, mixed=one_layer(Endpoints.SERVER, Rule.IN_TURN, by_speed=True))
     measure = LengthMeasure.BYTES if len(intervals) > 1 else LengthMeasure.TOKENS
-    blind_to_speed = drawn and not weighs_pools(plan)
-    return RouterBehaviour(policy=policy, measure=measure, blind_to_speed=blind_to_speed, notes=tuple(notes))
+    return replace(chosen, measure=measure, prefixes=drawn and by_prefix(plan), notes=tuple(notes))
 
 
 def _front_notes(plan: Plan, *, paired: bool) -> Iterator[str]:
@@ -195,10 +213,11 @@ def _router(name: str, engines: tuple[str, ...], *, direct: bool) -> Router:
         targets=_TARGETS,
         engines=engines,
         render=render,
-        behaviour=partial(behaviour, direct=direct, engine="" if direct else engines[0]),
+        behaviour=partial(behaviour, direct=direct),
         pod_labels=labels_of,
         pod_annotations=pod_annotations,
         counts_bytes=direct,
+        rank_obstacle=partial(rank_obstacle, direct=direct),
     )
 
 

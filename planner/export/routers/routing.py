@@ -50,6 +50,7 @@ def routing_file(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[
         f"Routing table of plan {deployment.plan.scenario.name}, for a router to read.",
         "A request of range_start <= tokens < range_end goes to `service` with probability `share`, "
         "once for each phase; `probability` of all requests are in the range.",
+        *_rank_words(endpoints),
         *((parts,) if len(texts) > 1 else ()),
         *((f"WARNING: {deployment.unrouted}",) if deployment.unrouted else ()),
         *_policy_words(deployment),
@@ -57,6 +58,12 @@ def routing_file(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[
         "Lengths that the plan knows no requests of go with the range above them; the last goes up to the context.",
     )
     return {"routing.yaml": yaml_text(comments, config_maps)}
+
+
+def _rank_words(endpoints: Sequence[Endpoint]) -> tuple[str, ...]:
+    if not any(endpoint.rank_ports for endpoint in endpoints):
+        return ()
+    return ("A service with `rank_ports` has an attention rank behind each, in every pod: choose among these.",)
 
 
 def _policy_words(deployment: Deployment) -> tuple[str, ...]:
@@ -150,4 +157,12 @@ def _service_row(endpoint: Endpoint) -> dict[str, Any]:
         "phase": endpoint.island.phase.value,
         "port": endpoint.port,
         "leaders": list(endpoint.leaders),
+        **_ranks(endpoint),
     }
+
+
+def _ranks(endpoint: Endpoint) -> dict[str, Any]:
+    """Where each attention rank answers, if by itself: ports of a pod, and all ranks where pods have names."""
+    if not endpoint.rank_ports:
+        return {}
+    return {"rank_ports": list(endpoint.rank_ports), **({"ranks": list(endpoint.ranks)} if endpoint.ranks else {})}

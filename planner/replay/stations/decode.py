@@ -31,7 +31,6 @@ class DecodeServer:
         "_events",
         "_joined",
         "_log",
-        "_places",
         "_planned",
         "_redo_ms",
         "_requests",
@@ -42,7 +41,9 @@ class DecodeServer:
         "deaths",
         "done",
         "load",
+        "places",
         "pool",
+        "ranks",
         "usage",
     )
 
@@ -60,7 +61,7 @@ class DecodeServer:
         self.coming = 0
         self.load = 0.0
         self._batch = Batch(pool)
-        self._places = pool.ranks * pool.batch
+        self.ranks, self.places = pool.ranks, pool.ranks * pool.batch
         self._redo_ms = pool.redo_ms
         self._requests, self._log, self._events = requests, log, events
         self._boundary = 0.0
@@ -74,7 +75,7 @@ class DecodeServer:
         self._count()
 
     def _count(self) -> None:
-        self.load = (self._batch.load + len(self._waiting) + self.coming) / self._places
+        self.load = (self._batch.load + len(self._waiting) + self.coming) / self.places
 
     def add(self, now: float, request: int) -> None:
         """A sequence whose cache has come: it was expected."""

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from planner import export, pipeline
-from planner.domain import LengthMeasure, Phase, Plan, RouterBehaviour, RouterGrid
+from planner.domain import LengthMeasure, Phase, Plan, RouterBehaviour, RouterGrid, behaviour_of
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.replay import ReplayResult
 from planner.errors import ExportError, InputError
 from planner.plans.router_grid import CELLS, grid_of, on_grid
-from planner.runs.replays.replay_settings import replay_settings
+from planner.runs.replays.replay_settings import replay_settings, router_behaviour
 from planner.runs.replays.replays import rate_of
 
 
@@ -59,32 +59,33 @@ def router_losses(
     Raises InputError where the plan cannot be replayed.
     """
     chosen_engine = export.priced_engine(plan, engine).name
-    promised = RouterBehaviour(policy=plan.scenario.routing.policy)
+    promised = behaviour_of(plan.scenario.routing.policy)
     replays = _Replays(plan, sweep=sweep)
     losses = [_replayed(RouterLoss(router="the plan's", targets=(), behaviour=promised), replays)]
     for router in export.ROUTERS.values():
         progress(router.name)
         if chosen_engine in router.engines:
-            refusal = _refusal(plan, chosen_engine, router.name, router.targets)
-            loss = RouterLoss(
-                router=router.name, targets=router.targets, behaviour=router.behaviour(plan), refusal=refusal
-            )
-            losses.append(loss if refusal else _replayed(loss, replays))
+            target, refusal = _usable_target(plan, chosen_engine, router.name, router.targets)
+            loss = RouterLoss(router=router.name, targets=router.targets, behaviour=promised, refusal=refusal)
+            if not refusal:
+                behaviour = export.router_behaviour(plan, router.name, target=target, engine=chosen_engine)
+                loss = _replayed(replace(loss, behaviour=behaviour), replays)
+            losses.append(loss)
     return tuple(losses)
 
 
 def router_loss(plan: Plan, router: str) -> str:
     """One sentence on what `router` does to the plan's promise; empty where it does what the plan counts on, or the
     plan tells no times that count on a policy."""
-    behaviour = export.ROUTERS[router].behaviour(plan)
+    behaviour = router_behaviour(plan, router)
     if not plan.outlook.latencies or _as_planned(plan, behaviour):
         return ""
     replays = _Replays(plan, sweep=False)
-    routed, planned = (replays.at(b)[0] for b in (behaviour, RouterBehaviour(policy=plan.scenario.routing.policy)))
+    routed, planned = (replays.at(b)[0] for b in (behaviour, behaviour_of(plan.scenario.routing.policy)))
     return (
-        f"router {router} does {behaviour.policy.value} where the plan counts on {planned.policy.value}: at "
+        f"router {router} chooses {behaviour.words} where the plan counts on {planned.router}: at "
         f"{planned.rate_rps:.1f} requests/s {_times(routed)} instead of {_times(planned)}, by a replay of {_REQUESTS} "
-        f"requests{_misrouted(routed)}; a plan with routing.policy {behaviour.policy.value} is priced for it"
+        f"requests{_misrouted(routed)}"
     )
 
 
@@ -112,8 +113,8 @@ def _replayed(loss: RouterLoss, replays: _Replays) -> RouterLoss:
     return replace(loss, routed=routed, held_rps=held_rps)
 
 
-def _refusal(plan: Plan, engine: str, router: str, targets: tuple[str, ...]) -> str:
-    """Why no target's export can have the router; empty where one can."""
+def _usable_target(plan: Plan, engine: str, router: str, targets: tuple[str, ...]) -> tuple[str, str]:
+    """The first target whose export can have the router, and why none can; one of them is empty."""
     reasons = []
     for target in targets:
         try:
@@ -122,15 +123,15 @@ def _refusal(plan: Plan, engine: str, router: str, targets: tuple[str, ...]) -> 
         except (ExportError, InputError) as error:
             reasons.append(error.message)
         else:
-            return ""
-    return reasons[-1] if reasons else "no target has servers that it reaches"
+            return target, ""
+    return "", reasons[-1] if reasons else "no target has servers that it reaches"
 
 
 def _as_planned(plan: Plan, behaviour: RouterBehaviour) -> bool:
     spans = {(route.phase, route.range_start) for route in plan.routing}
     by_length = len(spans) > len({phase for phase, _ in spans})
     exact = behaviour.measure is LengthMeasure.TOKENS or not by_length
-    return exact and behaviour.policy is plan.scenario.routing.policy and not behaviour.blind_to_speed
+    return exact and behaviour.acts_like(behaviour_of(plan.scenario.routing.policy))
 
 
 def _times(result: ReplayResult) -> str:
