@@ -1,16 +1,19 @@
 """The door: a plan becomes files, and no file leaves unchecked; and the recipes of images that no registry has, folders
 beside the manifests that `docker build` takes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
+from types import MappingProxyType
 
 from planner.domain import Plan, RouterBehaviour, RouterGrid, Scenario
 from planner.errors import ExportError
 from planner.export.checking import CrdSchemas, check_manifests
+from planner.export.checking.faults import pod_gpus
+from planner.export.checking.services import ranks_answer
 from planner.export.checking.structure import read_manifests
 from planner.export.engines.dialects import priced_engine
-from planner.export.found import Manifest
+from planner.export.found import FoundWorkload, Manifest
 from planner.export.islands import serving_islands
 from planner.export.objects.evictions import eviction_files
 from planner.export.objects.names import ROUTING, plan_slug
@@ -21,9 +24,9 @@ from planner.export.objects.shared_files import shared_files
 from planner.export.options import ExportOptions, check_heeded, check_options
 from planner.export.routers.gateways import GATEWAYS
 from planner.export.routers.intervals import island_intervals
-from planner.export.routers.ranks import with_ranks
+from planner.export.routers.ranks import RunningPods, with_ranks
 from planner.export.routers.registry import ROUTERS, check_counts, router_named
-from planner.export.seams import Deployment, Endpoint, RouterFiles, Target
+from planner.export.seams import Deployment, Endpoint, RouterFiles, RouterProcess, Target
 from planner.export.targets import target_named
 
 
@@ -36,6 +39,7 @@ def render(
     schemas: CrdSchemas | None = None,
     grid: RouterGrid | None = None,
     router: str = "",
+    running: Mapping[str, FoundWorkload] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Manifests that deploy `plan`: file name -> YAML text; and a script of its evictions, where pods have to go. The
     same plan gives the same bytes.
@@ -43,7 +47,8 @@ def render(
     They follow our own schemas, and `schemas` where those know a kind. The scenario's priority class is used unless
     the options name another. `engine`: the plan's own where none is named. `grid`: the uniform grid that the plan's
     routing table is on, if any. `router`: who executes the routing; empty: the target's own, or nobody where that
-    cannot execute it, `none`: nobody.
+    cannot execute it, `none`: nobody. `running`: island -> what runs it already and is left as it is; the rest is
+    written for its pods.
 
     Raises:
         InputError: no such target, engine or router, an option, a name, a label or a model location that cannot be
@@ -52,7 +57,8 @@ def render(
             option or express an island, or the router cannot execute the routing; the message names it.
         InconsistentPlanError: the plan, or what was rendered from it, breaks an invariant.
     """
-    deployment = deployment_of(plan, target=target, engine=engine, options=options, grid=grid, router=router)
+    pods = {name: _running_pods(workload) for name, workload in running.items()}
+    deployment = deployment_of(plan, target=target, engine=engine, options=options, grid=grid, router=router, pods=pods)
     chosen_target = target_named(target, deployment.engine.name)
     try:
         files = _files(deployment, chosen_target)
@@ -61,7 +67,7 @@ def render(
             raise
         # the target's own router gives way to the table alone; what the target itself cannot do it refuses again
         reason = f"{error.message} So no router's configuration is written; the table is for one of your own."
-        deployment = with_ranks(replace(deployment, router=None, unrouted=reason), chosen_target)
+        deployment = with_ranks(replace(deployment, router=None, unrouted=reason), chosen_target, pods)
         files = _files(deployment, chosen_target)
     if not all(kind.inventory for kind in chosen_target.kinds):  # files that describe the fleet alone deploy nothing
         files |= _budget_files(deployment, chosen_target)
@@ -78,6 +84,7 @@ def deployment_of(
     options: ExportOptions | None = None,
     grid: RouterGrid | None = None,
     router: str = "",
+    pods: Mapping[str, RunningPods] = MappingProxyType({}),
 ) -> Deployment:
     """What is deployed, as `render` takes it and with its errors, before anything is written."""
     chosen_engine = priced_engine(plan, engine)
@@ -97,7 +104,7 @@ def deployment_of(
         applied=chosen_target.applied,
         slowest_step_ms=slowest_step_ms(plan),
     )
-    return with_ranks(unranked, chosen_target)
+    return with_ranks(unranked, chosen_target, pods)
 
 
 def router_behaviour(plan: Plan, router: str, *, target: str, engine: str = "") -> RouterBehaviour:
@@ -106,6 +113,37 @@ def router_behaviour(plan: Plan, router: str, *, target: str, engine: str = "") 
     if not ROUTERS[router].counts_bytes:
         options = replace(options, router_counts=ExportOptions().router_counts)
     return deployment_of(plan, target=target, engine=engine, options=options, router=router).behaviour
+
+
+def _running_pods(workload: FoundWorkload) -> RunningPods:
+    return RunningPods(pods=workload.pods_per_copy, gpus=pod_gpus(workload.pods[0]), by_rank=ranks_answer(workload))
+
+
+def router_processes(
+    plan: Plan,
+    *,
+    engine: str = "",
+    options: ExportOptions | None = None,
+    router: str = "",
+    at: Callable[[Endpoint], Endpoint] = lambda endpoint: endpoint,
+) -> tuple[RouterProcess, ...]:
+    """The programs that execute a plan's routing, as the target `script` starts them; `at`: where each island answers,
+    in place of where that target has it.
+
+    Raises InputError and ExportError as `render` does, and where the router is no program of its own.
+    """
+    deployment = deployment_of(plan, target="script", engine=engine, options=options, router=router)
+    target = target_named(deployment.target, deployment.engine.name)
+    endpoints = target.manifests(deployment).endpoints
+    written = deployment.router.render(deployment, [at(e) for e in endpoints]) if deployment.router else RouterFiles()
+    if not written.processes:
+        name = deployment.router.name if deployment.router else "none"
+        programs = [name for name, other in ROUTERS.items() if target.name in other.targets]
+        raise ExportError(
+            f"Router {name}: must be a program that target {target.name} starts, is none.",
+            hint=f"Choose one of {', '.join(programs)}.",
+        )
+    return written.processes
 
 
 def check_deployable(

@@ -74,6 +74,13 @@ def simulate(
             progress((number + done) / len(settings.seeds))
 
         runs.append(_run(fleet, settings, arrivals_of(rate_rps, seed), seed, listen))
+    return judge(fleet, promise, settings, rate_rps, runs)
+
+
+def judge(
+    fleet: ReplayFleet, promise: Promise, settings: ReplaySettings, rate_rps: float, runs: Sequence[SeedRun]
+) -> ReplayResult:
+    """What runs at a rate, one a seed, make of the levels, whoever chose the servers."""
     total, buckets = groups_of(runs, fleet, promise.slo)
     islands = islands_of(runs, fleet)
     misrouted, refused = misroutes_of(runs, fleet)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from contract_plans import aggregated_plan, beside_plan, single_node_plan
+from contract_plans import MIXED, aggregated_plan, beside_plan, single_node_plan
 from export_plans import PREFILL, example_plan, gpu, island, plan_of, route
 from quick_yaml import load_documents
 from router_reading.comparing import router_faults
@@ -14,6 +14,7 @@ from router_reading.comparing import router_faults
 from planner.domain import PHASES, ParallelConfig, Phase, Plan
 from planner.errors import ExportError, InputError
 from planner.export import ExportOptions, find_faults, read_manifests, render
+from planner.export.checking.carrying import engines_of, with_engines
 from planner.export.checking.tables import routing_tables
 from planner.export.engines.arguments import read_flags
 from planner.export.found import FoundPod, FoundWorkload
@@ -24,8 +25,8 @@ BY_RANK = ExportOptions(ranks="rank")
 
 def workloads(files: dict[str, str]) -> dict[str, FoundWorkload]:
     """By the id of their islands."""
-    found = (w for m, kind in read_manifests(files).sound if kind and kind.workloads for w in kind.workloads(m))
-    return {workload.annotations["planner/island-id"]: workload for workload in found}
+    rows = (w for m, kind in read_manifests(files).sound if kind and kind.workloads for w in kind.workloads(m))
+    return {workload.annotations["planner/island-id"]: workload for workload in rows}
 
 
 def services(files: dict[str, str]) -> dict[str, dict[str, Any]]:
@@ -145,20 +146,35 @@ def test_a_choice_that_is_none_is_refused() -> None:
         render(example_plan(), options=ExportOptions(ranks="ranks"))
 
 
-def test_a_pool_has_the_ports_of_its_largest_pods_and_others_name_theirs() -> None:
+def test_a_pool_has_the_ports_of_its_largest_pods_and_all_name_theirs() -> None:
     files = render(WIDE, target="lws", router="llm-d")
     values = next(iter(load_documents(next(iter(load_documents(files["llm-d-router.yaml"])))["data"]["values.yaml"])))
     assert values["router"]["modelServers"]["targetPorts"] == [{"number": 8000}, {"number": 8001}]
     (wide,) = [pod for pod in workloads(files)["H20-x"].pods if pod.count]
     (narrow,) = [pod for pod in workloads(files)["H200-x"].pods if pod.count]
     assert wide.annotations["llm-d.ai/active-ports"] == "8000"
-    assert "llm-d.ai/active-ports" not in narrow.annotations, "it has all of the pool's"
+    assert narrow.annotations["llm-d.ai/active-ports"] == "8000,8001"
+
+
+def test_workers_whose_ranks_answer_are_in_the_pool_of_their_phase() -> None:
+    """Decode pods of the chart go by server, so that their workers stay out; those of prefill are endpoints."""
+    files = render(example_plan(), target="llm-d")
+    values = next(iter(load_documents(next(iter(load_documents(files["llm-d-router.yaml"])))["data"]["values.yaml"])))
+    picker = next(iter(load_documents(values["router"]["epp"]["pluginsCustomConfig"]["planner.yaml"])))
+    leaders_alone = {
+        profile["name"]: {"pluginRef": "leaders"} in profile["plugins"] for profile in picker["schedulingProfiles"]
+    }
+    assert leaders_alone == {"prefill": False, "decode": True}
 
 
 def test_haproxy_weighs_a_rank_by_its_part_of_the_share() -> None:
     """Two copies of two ranks have a half, one copy of two ranks the other: a rank of the latter counts twice."""
     files = render(beside_plan(), target="script")
-    servers = dict(re.findall(r"server beside-(\S+-9-\d) \S+ weight (\d+) maxconn \d+ check", files["haproxy.cfg"]))
+    lines = re.findall(r"server beside-(\S+-9-\d) \S+ weight (\d+) maxconn (\d+) check", files["haproxy.cfg"])
+    servers = {name: weight for name, weight, _ in lines}
+    assert {name: int(limit) for name, _, limit in lines if name.startswith("h20-9")} == dict.fromkeys(
+        [f"h20-9-{n}" for n in range(4)], 2 * MIXED.batch_size
+    ), "twice the batch of a rank, not of a server"
     assert set(servers) == {*(f"h20-9-{n}" for n in range(4)), *(f"h200-9-{n}" for n in range(2))}
     weights = {name: int(weight) for name, weight in servers.items()}
     assert weights["h200-9-0"] == pytest.approx(2 * weights["h20-9-0"], abs=1)
@@ -202,3 +218,27 @@ def test_one_endpoint_a_server_where_it_is_asked_for() -> None:
     assert not any("rank_ports" in row for row in services(files).values())
     assert all("external-lb" not in text for text in files.values())
     assert "--api-server-count=2" in files["01-h200-0.yaml"]
+
+
+def test_what_is_written_beside_pods_that_run_on_suits_them() -> None:
+    """Pods were started by server, or in pods of other sizes: Services, table and router follow."""
+    plan = example_plan()
+    by_server = engines_of(render(plan, options=ExportOptions(ranks="server")))
+    files = with_engines(render(plan, running=by_server), by_server)
+    assert not router_faults(files, plan)
+    assert not any("rank_ports" in row for row in services(files).values())
+    mixed = aggregated_plan()
+    by_rank = engines_of(render(mixed))
+    assert all("rank_ports" in row for row in services(render(mixed, router="none", running=by_rank)).values())
+    with pytest.raises(ExportError, match=r"H20-9: its ranks must go on as endpoints.*router aibrix chooses servers"):
+        render(mixed, router="aibrix", running=by_rank)
+
+
+def test_a_version_without_several_ports_has_one_in_pods_of_one_rank() -> None:
+    decode = island("H20-x", "H20", Phase.DECODE, ParallelConfig(tp=8, dp=2), batch_size=8)
+    plan = plan_of((decode, PREFILL))
+    old = replace(plan, scenario=replace(plan.scenario, engine=load_engine("vllm", "0.18.0")))
+    files = render(old)
+    assert "--data-parallel-external-lb" in files["01-h20-x.yaml"]
+    assert "external-lb" not in files["02-h200-0.yaml"]
+    assert not router_faults(files, old)

@@ -32,8 +32,8 @@ _LOCAL = "data-parallel-size-local"
 
 def rank_obstacle(island: ServingIsland, version: str) -> str:
     """Why this version cannot give each attention rank of the island a port of its own; empty where it can."""
-    if island.parallel.tp * island.parallel.pp > island.grouping.gpus_per_pod:
-        return "a rank spans several pods, and answers in the first of them alone"
+    if island.grouping.gpus_per_pod % (island.parallel.tp * island.parallel.pp):
+        return "a rank spans several pods, and answers in one of them alone"
     local = island.local_ranks
     if local > _MOST_RANKS:
         return f"a pod has {local} ranks, and ports for at most {_MOST_RANKS}"

@@ -8,8 +8,9 @@ where no pair of the others has its length.
 The form is the one of AIBrix' main branch after 0.6 (docs/source/features/pd-disaggregation, package configprofiles):
 `promptLenBucketMinLength` and `promptLenBucketMaxLength`, both ends included, inside `routingConfig` of the profile in
 the annotation `model.aibrix.ai/config`. Earlier ones had them beside `routingStrategy`, or as pod labels, and read none
-of this. Whom it chooses: prefill by requests in flight; decode by requests, tokens/s and free memory; one of the
-combined pods at random. A maximum of 0 stands for none.
+of this. Its strategy `pd`, which lengths belong to, takes a pod as one server: ranks at ports of their own are known to
+`least-request` alone (pull requests 1866, merged, and 1970, closed). Whom it chooses: prefill by requests in flight;
+decode by requests, tokens/s and free memory; one of the combined pods at random. A maximum of 0 stands for none.
 """
 
 import json

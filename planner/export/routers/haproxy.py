@@ -210,13 +210,11 @@ def config_text(deployment: Deployment, backends: Sequence[Backend]) -> str:
 
 
 def _slots(deployment: Deployment, endpoint: Endpoint) -> int:
-    """Places for pods that are found by one name: also for those that an autoscaler may add."""
-    island = endpoint.island
-    pods = island.servers // len(endpoint.ports)
-    if deployment.options.autoscaling == NONE:
-        return pods
-    most = copy_bounds(deployment.plan, island, pinned=deployment.options.pin_nodes).most
-    return pods * most // island.grouping.groups
+    """Places for pods that answer at a port and are found by one name: also for those that an autoscaler may add."""
+    island, copies = endpoint.island, endpoint.island.grouping.groups
+    if deployment.options.autoscaling != NONE:
+        copies = copy_bounds(deployment.plan, island, pinned=deployment.options.pin_nodes).most
+    return copies * (island.servers // island.grouping.groups) // len(endpoint.ports)
 
 
 def _sizes(deployment: Deployment) -> Callable[[int], int]:

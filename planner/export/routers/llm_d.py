@@ -178,8 +178,8 @@ def _endpoint_words(deployment: Deployment) -> Iterator[str]:
     yield f"Assumed inside a bucket: {deployment.behaviour.words}."
     if by_rank:
         yield (
-            f"Each attention rank of {', '.join(by_rank)} is an endpoint: the pool has several ports, and pods with "
-            f"fewer ranks name theirs by the annotation {PORTS_ANNOTATION}. The gateway must know such pools (v1.1 of "
+            f"Each attention rank of {', '.join(by_rank)} is an endpoint: the pool has several ports, and pods "
+            f"name theirs by the annotation {PORTS_ANNOTATION}. The gateway must know such pools (v1.1 of "
             "the inference extension)."
         )
 
@@ -198,12 +198,10 @@ def _rank_obstacle(island: ServingIsland, deployment: Deployment, /) -> str:
 
 
 def _pod_annotations(island: ServingIsland, deployment: Deployment, launch: Launch, /) -> dict[str, str]:
-    """The ports of the pool at which a pod answers, where others have more."""
-    if island.id not in deployment.intervals:
+    """The ports of the pool at which a pod answers; all of them, too, as a later plan's pods may have more."""
+    if island.id not in deployment.intervals or not any(other.by_rank for other in deployment.islands):
         return {}
-    most = max((other.local_ranks for other in deployment.islands if other.by_rank), default=1)
-    ports = launch.rank_ports
-    return {PORTS_ANNOTATION: ",".join(str(port.number) for port in ports)} if len(ports) < most else {}
+    return {PORTS_ANNOTATION: ",".join(str(port.number) for port in launch.rank_ports)}
 
 
 def _pod_labels(island: ServingIsland, deployment: Deployment, /) -> dict[str, str]:

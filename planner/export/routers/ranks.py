@@ -6,7 +6,7 @@ gives each rank a port, the target's objects name it, and the router can be told
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from planner.domain.serving.deploy import BY_RANK, BY_SERVER
 from planner.errors import ExportError
@@ -14,14 +14,43 @@ from planner.export.islands import ServingIsland
 from planner.export.seams import Deployment, Target
 
 
-def with_ranks(deployment: Deployment, target: Target) -> Deployment:
-    """The deployment with the islands marked whose ranks are endpoints.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningPods:
+    """Pods that run on as they were started: how many a copy has, GPUs of each, and whether their ranks answer."""
+
+    pods: int
+    gpus: int
+    by_rank: bool
+
+    def of(self, island: ServingIsland) -> ServingIsland:
+        """The island in these pods."""
+        grouping = replace(island.grouping, pods=self.pods, gpus_per_pod=self.gpus)
+        why = "" if self.by_rank else "its pods run on as they were started"
+        return replace(island, grouping=grouping, by_rank=self.by_rank, by_server=why)
+
+
+def with_ranks(deployment: Deployment, target: Target, running: Mapping[str, RunningPods]) -> Deployment:
+    """The deployment with the islands marked whose ranks are endpoints. `running`: by island, pods that cannot be asked
+    any more.
 
     Raises:
-        ExportError: ranks are asked for, and one of the three cannot have them; the message says which, and why.
+        ExportError: ranks are asked for, or answer already, and one of the three cannot have them; the message says
+            which, and why.
     """
+    started = {island.id: running[island.id].of(island) for island in deployment.islands if island.id in running}
+    marked = _marked(deployment, target, started)
+    for island in marked.islands if deployment.router else ():
+        if island.id in started and island.by_rank and (why := _obstacle(island, marked, target)):
+            raise ExportError(
+                f"Island {island.id}: its ranks must go on as endpoints, as its pods run on, but {why}.",
+                hint="Let the island start anew: planner export, as a plan of its own.",
+            )
+    return marked
+
+
+def _marked(deployment: Deployment, target: Target, started: Mapping[str, ServingIsland]) -> Deployment:
     chosen = deployment.options.ranks
-    obstacles = rank_obstacles(deployment, target)
+    obstacles = {name: why for name, why in rank_obstacles(deployment, target).items() if name not in started}
     reasons = {name: why for name, why in obstacles.items() if why}
     if chosen == BY_RANK and reasons:
         name, why = next(iter(reasons.items()))
@@ -34,7 +63,8 @@ def with_ranks(deployment: Deployment, target: Target) -> Deployment:
     return replace(
         deployment,
         islands=tuple(
-            replace(island, by_rank=obstacles.get(island.id) == "", by_server=reasons.get(island.id, ""))
+            started.get(island.id)
+            or replace(island, by_rank=obstacles.get(island.id) == "", by_server=reasons.get(island.id, ""))
             for island in deployment.islands
         ),
     )

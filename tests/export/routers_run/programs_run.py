@@ -102,7 +102,7 @@ def running(
     """The plan's router before engines that take `seconds` for an answer; `alone`: engines with a process each."""
     files = render(plan, target="script", engine=engine, router=router, options=options)
     table = json.loads(files["routing.json"])
-    leaders = [leader for row in table["services"] for leader in row["leaders"]]
+    leaders = [address for row in table["services"] for address in row.get("ranks", row["leaders"])]
     scripts = [read_router_script(text) for name, text in files.items() if name.startswith("router")]
     programs = {name: program_words(name) for script in scripts for name in [_binary(script["command"])]}
     addresses = [f"{script['metadata']['name']}:{script['port']}" for script in scripts]
@@ -118,7 +118,7 @@ def running(
             (folder / name).write_text(_on_loopback(_moved(text, moved), scripts[0], moved) + door)
             for file in counted:
                 (folder / file).write_text(files[file])
-    engines = {leader.partition(":")[0]: int(moved[leader].rpartition(":")[2]) for leader in leaders}
+    engines = {_name(leader, leaders): int(moved[leader].rpartition(":")[2]) for leader in leaders}
     log, started = folder / "log", _Started()
     try:
         processes = _start_engines(engines, alone, seconds, started, folder)
@@ -150,6 +150,13 @@ def _ready_door(text: str, address: str, *, show: bool) -> str:
     return (
         f"\n{page}frontend ready\n    bind {address}\n    monitor-uri /health\n    monitor fail if {lacking}\n{shown}"
     )
+
+
+def _name(address: str, addresses: Sequence[str]) -> str:
+    """The host; of further ranks of a host, their port behind it."""
+    host, _, port = address.partition(":")
+    first = next(other for other in addresses if other.startswith(f"{host}:"))
+    return host if address == first else f"{host}.{port}"
 
 
 def _binary(command: Sequence[str]) -> str:
