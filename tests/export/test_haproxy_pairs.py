@@ -25,8 +25,11 @@ from test_router_gateways import commands, values
 from test_router_haproxy import config
 
 from planner.domain import ParallelConfig, Phase, Plan, RouterPolicy, RoutingForm, RoutingSettings
+from planner.domain.serving.programs import Surroundings
+from planner.domain.serving.routers import Endpoints, Rule
 from planner.export import ExportOptions, render
 from planner.export.routers.registry import ROUTERS
+from planner.export.routers.speeds import equal_groups, server_counts
 
 _PAIR, _NODE = ParallelConfig(tp=8, dp=1, replicas=2), ParallelConfig(tp=8, dp=1)
 COUNT, LATE, AT_ONCE = 400, 60, 16
@@ -167,10 +170,13 @@ def test_other_forms_stay_where_haproxy_cannot_choose_for_the_program() -> None:
 
 
 def test_what_haproxy_does_is_told() -> None:
-    behaviour = ROUTERS["haproxy"].behaviour(unequal_plan())
-    assert (behaviour.policy, behaviour.blind_to_speed) == (RouterPolicy.SHORTEST_QUEUE, False)
+    behaviour = ROUTERS["haproxy"].behaviour(unequal_plan(), Surroundings())
+    assert all(
+        (layers[0].rule, layers[0].by_speed) == (Rule.LEAST, True) for layers in (behaviour.prefill, behaviour.decode)
+    )
     assert not any("status 500" in note for note in behaviour.notes)
-    assert ROUTERS["haproxy"].behaviour(unequal_plan(policy=RouterPolicy.PREFIX_AWARE)).blind_to_speed
+    cached = ROUTERS["haproxy"].behaviour(unequal_plan(policy=RouterPolicy.PREFIX_AWARE), Surroundings())
+    assert (cached.prefixes, cached.prefill[0].by_speed) == (True, False)
 
 
 def test_no_vllm_router_stands_over_servers_of_different_speed() -> None:
@@ -182,7 +188,8 @@ def test_no_vllm_router_stands_over_servers_of_different_speed() -> None:
     ((_, _, programs),) = read_backends(config(files)) or ()
     # of the prefill 0.8 and 0.2, of the decode time 1/3 and 2/3
     assert [weight for _, weight in programs] == [256, 128, 64, 32]
-    assert not ROUTERS["vllm"].behaviour(unequal_plan()).blind_to_speed
+    behaviour = ROUTERS["vllm"].behaviour(unequal_plan(), Surroundings())
+    assert (behaviour.prefill[0].among, behaviour.prefill[0].by_speed) == (Endpoints.POOL, True)
 
 
 def test_equal_servers_share_a_vllm_router() -> None:
@@ -193,6 +200,17 @@ def test_equal_servers_share_a_vllm_router() -> None:
     alike = unequal_plan(prefill=nearly, decode={"two": (2 / 3, 30.0), "long": (1 / 3, 30.0)})
     files = render(alike, target="lws", router="vllm")
     assert list(commands(files)) == ["unequal-router"]  # nobody has to stand in front
+
+
+def test_speed_is_of_what_is_chosen_among() -> None:
+    """Half the servers of twice the ranks take half the requests: unlike as servers, alike as ranks."""
+    plan = unequal_plan()
+    wide = replace(plan.islands[0], parallel=ParallelConfig(tp=4, dp=4, replicas=2))
+    narrow = replace(plan.islands[1], parallel=ParallelConfig(tp=4, dp=2, replicas=2))
+    plan = replace(plan, islands=(wide, narrow, *plan.islands[2:]))
+    loads = {"fast": 2 / 3, "slow": 1 / 3}
+    assert equal_groups(loads, server_counts(plan, ranks=False)) == (("fast",), ("slow",))
+    assert equal_groups(loads, server_counts(plan, ranks=True)) == (("fast", "slow"),)
 
 
 def test_pods_of_a_speed_are_found_by_their_label() -> None:

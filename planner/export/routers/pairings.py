@@ -10,7 +10,7 @@ by group    one for each pair of a prefill and a decode group         servers of
 all         one                                                       all
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -58,12 +58,15 @@ def weighs_pools(plan: Plan) -> bool:
     return balanced(plan) and not by_prefix(plan)
 
 
-def plan_gateways(plan: Plan, intervals: Sequence[ServedInterval], engine: str, *, direct: bool) -> tuple[Gateway, ...]:
-    """The engine's routers, numbered. `direct`: HAProxy reaches islands of both phases itself."""
+def plan_gateways(
+    plan: Plan, intervals: Sequence[ServedInterval], engine: str, counts: Mapping[str, int], *, direct: bool
+) -> tuple[Gateway, ...]:
+    """The engine's routers, numbered. `counts`: island -> servers, or ranks, that they choose among. `direct`: HAProxy
+    reaches islands of both phases itself."""
     rows: list[Gateway] = []
     for interval in intervals:
         if not direct and weighs_pools(plan):
-            rows += _by_group(plan, interval)
+            rows += _by_group(plan, interval, counts)
         elif direct and weighs_pools(plan) and not by_speed(plan, engine, intervals):
             rows += _by_pool(interval)
         else:
@@ -84,10 +87,10 @@ def _by_pool(interval: ServedInterval) -> Iterator[Gateway]:
         yield Gateway(interval=part, way=SPLIT, share=part.split, pool=pool if len(parts) > 1 else None)
 
 
-def _by_group(plan: Plan, interval: ServedInterval) -> Iterator[Gateway]:
+def _by_group(plan: Plan, interval: ServedInterval, counts: Mapping[str, int]) -> Iterator[Gateway]:
     """A prefill group's part of the requests, and of these a decode group's."""
     prefill, decode = (
-        _groups(plan, interval, phase, names)
+        _groups(plan, interval, phase, names, counts)
         for phase, names in zip(PHASES, (interval.prefill, interval.decode), strict=True)
     )
     for number, (first, second) in enumerate(product(prefill, decode)):
@@ -98,7 +101,7 @@ def _by_group(plan: Plan, interval: ServedInterval) -> Iterator[Gateway]:
             pool=number if len(prefill) * len(decode) > 1 else None,
             labels={"prefill": first.label("prefill"), "decode": second.label("decode")},
         )
-    groups = _groups(plan, interval, Phase.PREFILL, [name for name, _ in interval.mixed])
+    groups = _groups(plan, interval, Phase.PREFILL, [name for name, _ in interval.mixed], counts)
     for number, group in enumerate(groups):
         mixed = tuple((name, share) for name, share in interval.mixed if name in group.names)
         yield Gateway(
@@ -110,14 +113,17 @@ def _by_group(plan: Plan, interval: ServedInterval) -> Iterator[Gateway]:
         )
 
 
-def _groups(plan: Plan, interval: ServedInterval, phase: Phase, names: Sequence[str]) -> list[_Group]:
-    loads = island_loads(plan, interval, phase)
-    total = sum(loads.get(name, 0.0) for name in names) or 1.0
-    groups = equal_groups(plan, interval, phase, names)
+def _groups(
+    plan: Plan, interval: ServedInterval, phase: Phase, names: Sequence[str], counts: Mapping[str, int]
+) -> list[_Group]:
+    all_loads = island_loads(plan, interval, phase)
+    loads = {name: all_loads.get(name, 0.0) for name in names}
+    total = sum(loads.values()) or 1.0
+    groups = equal_groups(loads, counts)
     return [
         _Group(
             names=group,
-            part=sum(loads.get(name, 0.0) for name in group) / total,
+            part=sum(loads[name] for name in group) / total,
             number=number if len(groups) > 1 else None,
         )
         for number, group in enumerate(groups)

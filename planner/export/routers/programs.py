@@ -24,7 +24,7 @@ from planner.export.routers.gateways import (
 from planner.export.routers.haproxy import Backend, PhaseServers, counts_bytes, haproxy_process, phase_servers
 from planner.export.routers.intervals_served import ServedInterval, chosen, island_requests, served_intervals
 from planner.export.routers.pairings import by_prefix, by_speed, plan_gateways
-from planner.export.routers.speeds import island_loads
+from planner.export.routers.speeds import island_loads, server_counts
 from planner.export.seams import Deployment, Endpoint, Router, RouterFiles, RouterProcess
 from planner.export.summary import balanced
 
@@ -42,7 +42,7 @@ def render_programs(deployment: Deployment, endpoints: Sequence[Endpoint], *, di
     intervals = served_intervals(deployment.plan)
     if not intervals:
         return RouterFiles()  # the routing table's own check says what is missing
-    gateways = plan_gateways(deployment.plan, intervals, deployment.engine.name, direct=direct)
+    gateways = plan_gateways(deployment.plan, intervals, deployment.engine.name, _counts(deployment), direct=direct)
     if not direct and len(gateways) == 1:
         only = replace(gateways[0], alone=True)
         return RouterFiles(processes=(gateway_process(deployment, endpoints, only),))
@@ -119,7 +119,12 @@ def pod_labels(island: ServingIsland, deployment: Deployment, *, direct: bool) -
     intervals = served_intervals(plan)
     if deployment.target not in _NAMELESS or (direct and by_speed(plan, engine, intervals)):
         return {}
-    return interval_labels(plan_gateways(plan, intervals, engine, direct=direct), island.id)
+    return interval_labels(plan_gateways(plan, intervals, engine, _counts(deployment), direct=direct), island.id)
+
+
+def _counts(deployment: Deployment) -> dict[str, int]:
+    """Island -> what takes requests by itself."""
+    return {island.id: island.servers for island in deployment.islands}
 
 
 def pod_annotations(island: ServingIsland, deployment: Deployment, launch: Launch, /) -> dict[str, str]:
@@ -148,7 +153,8 @@ def behaviour(plan: Plan, around: Surroundings, /, *, direct: bool) -> RouterBeh
     engine, intervals = around.engine, served_intervals(plan)
     paired = any(interval.prefill for interval in intervals)
     drawn = not direct or (paired and not by_speed(plan, engine, intervals))
-    several = len(plan_gateways(plan, intervals, engine, direct=direct)) > len(intervals)
+    counts = server_counts(plan, ranks=around.ranks)
+    several = len(plan_gateways(plan, intervals, engine, counts, direct=direct)) > len(intervals)
     notes = []
     if len(intervals) > 1:
         notes.append("Lengths are told apart by the bytes of a request: prompts near a cut point go astray.")

@@ -13,7 +13,7 @@ loaded alike let prompts wait alike and hold them as their rates are. Both then 
 rate. Where shares are meant as they are, requests go in turn, and t counts 1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 
 from planner.domain import Phase, Plan, Route
@@ -53,17 +53,20 @@ def _load(route: Route, routes: Sequence[Route], *, timed: bool) -> float:
     return part * route.share * (route.step_ms if timed else 1.0)
 
 
-def equal_groups(
-    plan: Plan, interval: ServedInterval, phase: Phase, names: Sequence[str]
-) -> tuple[tuple[str, ...], ...]:
-    """The islands `names`, those whose servers are equally fast together, the fastest first."""
-    copies = {island.id: max(1, island.parallel.replicas) for island in plan.islands if island.parallel is not None}
-    loads = island_loads(plan, interval, phase)
-    each = {name: loads.get(name, 0.0) / copies.get(name, 1) for name in names}
+def server_counts(plan: Plan, *, ranks: bool) -> dict[str, int]:
+    """Island -> its servers; where `ranks` are told apart, each of its attention ranks is one."""
+    shapes = {island.id: island.parallel for island in plan.islands if island.parallel is not None}
+    return {name: parallel.replicas * (parallel.dp if ranks else 1) for name, parallel in shapes.items()}
+
+
+def equal_groups(loads: Mapping[str, float], counts: Mapping[str, int]) -> tuple[tuple[str, ...], ...]:
+    """The islands of `loads` (of all of an island's servers), those whose servers are equally fast together, the
+    fastest first. `counts`: servers of each island."""
+    each = {name: load / max(1, counts.get(name, 1)) for name, load in loads.items()}
     groups: list[list[str]] = []
     for name in sorted(each, key=lambda name: -each[name]):
         if groups and each[name] >= (1 - EQUAL_WITHIN) * each[groups[-1][0]]:
             groups[-1].append(name)
         else:
             groups.append([name])
-    return tuple(tuple(name for name in names if name in group) for group in groups)
+    return tuple(tuple(name for name in loads if name in group) for group in groups)
