@@ -40,9 +40,15 @@ class Deployment:
     @property
     def surroundings(self) -> Surroundings:
         """What a router's choice depends on; ranks count as its endpoints where those of all servers are."""
+        decoding = [island for island in self.islands if island.phase is Phase.DECODE]
+        taking = [island for island in self.islands if island.phase is not Phase.DECODE]
+        ranks, decode_ranks = (
+            all(island.by_rank or island.parallel.dp == 1 for island in islands) for islands in (taking, decoding)
+        )
         return Surroundings(
             engine=self.engine.name,
-            ranks=all(island.by_rank or island.parallel.dp == 1 for island in self.islands),
+            ranks=ranks,
+            decode_ranks=decode_ranks,
             counts_bytes=self.options.router_counts == COUNTS_BYTES,
         )
 

@@ -16,7 +16,7 @@ from planner.cost.attention import cache_bytes_per_sequence
 from planner.cost.rates import pool_share
 from planner.cost.serving import Arrivals, Buckets, DecodeServers, Levels, PrefillServers, RestOfStep, late_share
 from planner.cost.serving.decode_servers import BATCHES, FULL_MOMENTS, Stay, largest_load
-from planner.cost.serving.prefill_servers import STEP_TOKENS, StepCurves
+from planner.cost.serving.step_curves import STEP_TOKENS, StepCurves
 from planner.cost.step import Steps, step_cost
 from planner.domain import CostSettings, ParallelConfig, Phase, RouterPolicy, SloSettings, behaviour_of
 from planner.units import GB

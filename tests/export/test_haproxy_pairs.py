@@ -172,7 +172,8 @@ def test_other_forms_stay_where_haproxy_cannot_choose_for_the_program() -> None:
 def test_what_haproxy_does_is_told() -> None:
     behaviour = ROUTERS["haproxy"].behaviour(unequal_plan(), Surroundings())
     assert all(
-        (layers[0].rule, layers[0].by_speed) == (Rule.LEAST, True) for layers in (behaviour.prefill, behaviour.decode)
+        (layers[0].rule, layers[0].by_speed) == (Rule.LEAST_LOADED, True)
+        for layers in (behaviour.prefill, behaviour.decode)
     )
     assert not any("status 500" in note for note in behaviour.notes)
     cached = ROUTERS["haproxy"].behaviour(unequal_plan(policy=RouterPolicy.PREFIX_AWARE), Surroundings())

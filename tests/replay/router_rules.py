@@ -37,15 +37,17 @@ RULES: Mapping[str, RouterBehaviour] = {
     "HAProxy over ranks by bytes": _program("haproxy", Surroundings(ranks=True, counts_bytes=True)),
     "HAProxy over servers, ranks in turn": _rule(
         "servers",
-        one_layer(Endpoints.SERVER, Rule.LEAST, Counted.REQUESTS, by_speed=True, copies=2),
+        one_layer(Endpoints.SERVER, Rule.LEAST_LOADED, Counted.REQUESTS, by_speed=True, copies=2),
     ),
     "HAProxy over servers of vLLM": _program("haproxy", _VLLM),
     "HAProxy over pools, two of a pool's servers": _program("haproxy", _SGLANG),
     "pools by weight, then tokens of ranks": _rule(
-        "pools", (_BY_POOL, *one_layer(Endpoints.RANK, Rule.LEAST, Counted.TOKENS))
+        "pools", (_BY_POOL, *one_layer(Endpoints.RANK, Rule.LEAST_LOADED, Counted.TOKENS))
     ),
-    "llm-d over servers": _rule("tokens", one_layer(Endpoints.SERVER, Rule.LEAST, Counted.TOKENS)),
-    "fewest requests of servers, blind": _rule("requests", one_layer(Endpoints.SERVER, Rule.LEAST, Counted.REQUESTS)),
+    "llm-d over servers": _rule("tokens", one_layer(Endpoints.SERVER, Rule.LEAST_LOADED, Counted.TOKENS)),
+    "fewest requests of servers, blind": _rule(
+        "requests", one_layer(Endpoints.SERVER, Rule.LEAST_LOADED, Counted.REQUESTS)
+    ),
     "two of all servers, blind": _rule(
         "two", one_layer(Endpoints.SERVER, Rule.BETTER_OF_TWO, Counted.REQUESTS, freed=Freed.ANSWERED, copies=2)
     ),

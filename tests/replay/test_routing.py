@@ -140,7 +140,7 @@ def test_the_least_of_what_a_layer_counts(servers: list[tuple[float, int, float]
         (Counted.REQUESTS, True, connections),
     )
     for counted, by_speed, loads in cases:
-        layer = RouterLayer(among=Endpoints.SERVER, rule=Rule.LEAST, counts=counted, by_speed=by_speed)
+        layer = RouterLayer(among=Endpoints.SERVER, rule=Rule.LEAST_LOADED, counts=counted, by_speed=by_speed)
         assert loads[chosen_place(choice(layer, stubs, counts, weights))] == min(loads)
 
 
@@ -154,7 +154,7 @@ def test_the_better_of_two() -> None:
 
 
 def test_equal_counts_are_taken_alike() -> None:
-    layer = RouterLayer(among=Endpoints.RANK, rule=Rule.LEAST, counts=Counted.TOKENS, by_speed=False)
+    layer = RouterLayer(among=Endpoints.RANK, rule=Rule.LEAST_LOADED, counts=Counted.TOKENS, by_speed=False)
     made = choice(layer, [Stub() for _ in range(4)], [7, 2, 2, 9], [1.0] * 4)
     drawn = Counter(chosen_place(made) for _ in range(4000))
     assert set(drawn) == {1, 2}
@@ -166,7 +166,7 @@ def test_equal_counts_are_taken_alike() -> None:
 def test_what_a_router_counts_is_what_it_sent_and_has_not_back(counted: Counted, mixed: bool) -> None:
     """One server takes what it gets; counts go up with each request and come down with its first token, to nothing."""
     pools = [mixed_pool(ranks=2, batch=50)] if mixed else [prefill_pool(ranks=2), decode_pool(batch=50)]
-    layer = (RouterLayer(among=Endpoints.RANK, rule=Rule.LEAST, counts=counted, by_speed=False),)
+    layer = (RouterLayer(among=Endpoints.RANK, rule=Rule.LEAST_LOADED, counts=counted, by_speed=False),)
     router = replace(LEAST_WORK, prefill=layer, mixed=layer)
     requests = table(list(np.arange(40) * 7.0), list(range(100, 140)), [5] * 40)
     engine = Engine(fleet(pools), requests, ReplaySettings(router=router), 0)
@@ -190,9 +190,9 @@ def test_pools_by_weight_then_servers_then_ranks() -> None:
         decode_pool(batch=500),
     ]
     layers = (
-        RouterLayer(among=Endpoints.POOL, rule=Rule.LEAST, counts=Counted.TOKENS),
-        RouterLayer(among=Endpoints.SERVER, rule=Rule.LEAST, counts=Counted.REQUESTS, by_speed=False),
-        RouterLayer(among=Endpoints.RANK, rule=Rule.LEAST, counts=Counted.REQUESTS, by_speed=False),
+        RouterLayer(among=Endpoints.POOL, rule=Rule.LEAST_LOADED, counts=Counted.TOKENS),
+        RouterLayer(among=Endpoints.SERVER, rule=Rule.LEAST_LOADED, counts=Counted.REQUESTS, by_speed=False),
+        RouterLayer(among=Endpoints.RANK, rule=Rule.LEAST_LOADED, counts=Counted.REQUESTS, by_speed=False),
     )
     rows = (PoolShare(pool=0, share=0.75), PoolShare(pool=1, share=0.25))
     every = Interval(start=0, end=LONGEST + 1, prefill=rows, decode=(PoolShare(pool=2, share=1.0),))
@@ -210,7 +210,7 @@ def test_two_copies_of_a_router_count_apart() -> None:
     pools = [prefill_pool(servers=20, island="many"), decode_pool(batch=500)]
     fullest = []
     for copies in (1, 2):
-        layers = one_layer(Endpoints.SERVER, Rule.LEAST, Counted.REQUESTS, copies=copies)
+        layers = one_layer(Endpoints.SERVER, Rule.LEAST_LOADED, Counted.REQUESTS, copies=copies)
         settings = ReplaySettings(router=replace(LEAST_WORK, prefill=layers))
         engine = Engine(fleet(pools), table([0.0] * 200, [100] * 200, [1] * 200), settings, 0)
         for request in range(200):
@@ -223,7 +223,7 @@ def test_two_copies_of_a_router_count_apart() -> None:
 def test_old_counts_send_all_of_a_moment_to_one_endpoint() -> None:
     """Counts that are a second old: everything of that second goes where least was before it."""
     pools = [prefill_pool(servers=4, ms_per_token=5.0), decode_pool(batch=500)]
-    layers = one_layer(Endpoints.SERVER, Rule.LEAST, Counted.TOKENS, age_ms=1000.0)
+    layers = one_layer(Endpoints.SERVER, Rule.LEAST_LOADED, Counted.TOKENS, age_ms=1000.0)
     requests = table([float(10 * k) for k in range(150)], [100 + k for k in range(150)], [1] * 150)
     engine = Engine(fleet(pools), requests, ReplaySettings(router=replace(LEAST_WORK, prefill=layers)), 0)
     taken = []

@@ -273,12 +273,12 @@ class MixedServers:
         if not levels.bounds_ttft:
             return batch, full, full
         high = full * self._placed(buckets, levels, batch, full, together_rps, arrivals, served=served)
-        together = _pool_rps(together_rps, high, full, served=served)
+        together = pool_rps(together_rps, high, full, served=served)
         # Often the places decide, and the end holds at once.
         low = np.where(self._meets(mix, buckets, levels, high, full, together, arrivals), high, 0.0)
         for _ in range(halvings if (low < high).any() else 0):
             middle = (low + high) / 2
-            together = _pool_rps(together_rps, middle, full, served=served)
+            together = pool_rps(together_rps, middle, full, served=served)
             enough = self._meets(mix, buckets, levels, middle, full, together, arrivals)
             low, high = np.where(enough, middle, low), np.where(enough, high, middle)
         return batch, low, full
@@ -372,14 +372,6 @@ class MixedServers:
         mix = self._mix(buckets, deviations)
         load = mix.in_use(rate)
         return _at(mix.late_tpot_ms, np.minimum(load + deviations * np.sqrt(load), np.maximum(1.0, batch)))
-
-
-def _pool_rps(together_rps: Array, rate: Array, full: Array, *, served: bool) -> Array:
-    """Full rate of all servers of the buckets, at least one: where they work at `rate`, as much as serves what is
-    `served`."""
-    if not served:
-        return np.broadcast_to(together_rps, full.shape)
-    return pool_rps(together_rps, rate, full)
 
 
 def _cells(used: Array) -> tuple[NDArray[np.intp], Array]:

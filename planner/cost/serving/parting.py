@@ -73,8 +73,8 @@ class _Curve:
         def line(column: Array) -> Array:
             return np.asarray(column[row] + part * (column[row + 1] - column[row]))
 
-        rest = RestOfStep(cycle_ms=line(self.cycle_ms)[None, None], chance=line(self.chance)[None, None])
-        return line(self.service), float(line(self.rho)), float(line(self.ranks_ms)), rest
+        under_way = RestOfStep(cycle_ms=line(self.cycle_ms)[None, None], chance=line(self.chance)[None, None])
+        return line(self.service), float(line(self.rho)), float(line(self.ranks_ms)), under_way
 
 
 class Parting:
@@ -102,15 +102,15 @@ class Parting:
         )
         rates = _LOADS * kind.full_rps
         full = np.full((1, points), kind.full_rps)
-        service, rho, tail, rest = kind.servers.queue(
+        service, rho, tail, under_way = kind.servers.queue(
             many, rates[None], full, np.full(points, self._together), self._arrivals
         )
         later_ms = self._levels.first_step_ms if isinstance(kind.servers, PrefillServers) else 0.0
         return _Curve(
             rates=rates,
             service=service[0] + later_ms,
-            cycle_ms=np.broadcast_to(rest.cycle_ms, rho.shape)[0],
-            chance=np.broadcast_to(rest.chance, rho.shape)[0],
+            cycle_ms=np.broadcast_to(under_way.cycle_ms, rho.shape)[0],
+            chance=np.broadcast_to(under_way.chance, rho.shape)[0],
             rest_ms=kind.servers.usual_rest_ms(many, rates[None])[0],
             ranks_ms=np.broadcast_to(np.asarray(tail.ranks_ms), rho.shape)[0],
             rho=rho[0],
@@ -125,7 +125,7 @@ class Parting:
         return tuple(self._seen_rps(kind) for kind in self._kinds)
 
     def _seen_rps(self, kind: Kind) -> float:
-        if self._first.among is Endpoints.POOL and self._first.rule is not Rule.LEAST:
+        if self._first.among is Endpoints.POOL and self._first.rule is not Rule.LEAST_LOADED:
             return kind.count * kind.full_rps
         if self._first.by_speed:
             return self._together
@@ -190,13 +190,13 @@ class Parting:
             return False
         late = spare_ms = 0.0
         for kind, curve, rate in zip(self._kinds, self._curves, rates, strict=True):
-            service, rho, ranks_ms, rest = curve.at(rate)
+            service, rho, ranks_ms, under_way = curve.at(rate)
             slack = (self._levels.ttft_ms - service)[None, None]
             mean = (np.where(np.isinf(slack), 0.0, slack) * self._weights).sum(-1)
             tail = self._tail(kind, np.array([ranks_ms]), np.array([rho])).at(mean)
             share = kind.count * rate / total_rps
-            late += share * float((late_share(slack, np.array([[rho]]), tail, rest) * self._weights).sum())
-            spare_ms += share * float((mean - rho * tail - rest.mean_ms)[0, 0])
+            late += share * float((late_share(slack, np.array([[rho]]), tail, under_way) * self._weights).sum())
+            spare_ms += share * float((mean - rho * tail - under_way.mean_ms)[0, 0])
         if self._levels.misses is None:
             return spare_ms >= 0
         return late <= float(np.ravel(self._levels.misses)[0])
@@ -212,7 +212,7 @@ class Parting:
 
 def _counting(layer: RouterLayer) -> bool:
     """Whether a layer parts requests by what it sent before."""
-    chooses = layer.rule in (Rule.LEAST, Rule.BETTER_OF_TWO)
+    chooses = layer.rule in (Rule.LEAST_LOADED, Rule.BETTER_OF_TWO)
     return chooses and layer.counts not in (Counted.NOTHING, Counted.WORK)
 
 

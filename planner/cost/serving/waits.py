@@ -94,24 +94,24 @@ class Arrivals:
     def in_turn(self) -> bool:
         """Whether ranks have queues of their own, as nothing balances their work."""
         last = self.layers[-1]
-        return not (last.among is Endpoints.RANK and last.rule is Rule.LEAST and last.counts in _OF_LENGTH)
+        return not (last.among is Endpoints.RANK and last.rule is Rule.LEAST_LOADED and last.counts in _OF_LENGTH)
 
     @property
     def finds_ranks(self) -> bool:
         """Whether a prompt goes to the rank with the least of something, where it fits in soonest."""
         last = self.layers[-1]
-        return last.among is Endpoints.RANK and last.rule is Rule.LEAST
+        return last.among is Endpoints.RANK and last.rule is Rule.LEAST_LOADED
 
     def uneven(self, lengths: Array, ranks: Array) -> Array:
         """cr2 where requests are balanced; `lengths`: cs2, `ranks`: d."""
         first, last = self.layers[0], self.layers[-1]
-        by_length = first.among is Endpoints.SERVER and first.rule is Rule.LEAST and first.counts in _OF_LENGTH
+        by_length = first.among is Endpoints.SERVER and first.rule is Rule.LEAST_LOADED and first.counts in _OF_LENGTH
         by_count = last.among is Endpoints.RANK and last.rule is not Rule.IN_TURN
-        left = (BY_REQUESTS if by_count else IN_TURN) * (lengths * (1 - 1 / ranks) if by_length else lengths)
+        variation = (BY_REQUESTS if by_count else IN_TURN) * (lengths * (1 - 1 / ranks) if by_length else lengths)
         counted = [layer for layer in self.layers if layer.counts is not Counted.WORK]
         two = [layer.among for layer in counted if layer.rule is Rule.BETTER_OF_TWO]
         added = OF_TWO_RANKS if Endpoints.RANK in two else OF_TWO_SERVERS if two else 0.0
-        return np.asarray(left + added)
+        return np.asarray(variation + added)
 
     @property
     def counts(self) -> Array:

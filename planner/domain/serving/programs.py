@@ -24,10 +24,36 @@ from planner.domain.serving.routers import (
 from planner.domain.serving.routing import LengthMeasure
 
 _COPIES = 2  # of a program, for one may be lost
-RANKS_SINCE: Mapping[str, tuple[int, ...]] = MappingProxyType({"vllm": (0, 23)})
-"""Engine -> the version from which on each attention rank of a pod has a port of its own. vLLM: its supervisor of ranks
-(entrypoints/launchers/dp_supervisor.py) is in 0.23.0. SGLang's ports by rank are experimental, and off."""
-_BY_SERVER = ("kserve",)  # whose objects have one port a pod
+_FEWEST_REQUESTS = RouterLayer(
+    among=Endpoints.RANK, rule=Rule.LEAST_LOADED, counts=Counted.REQUESTS, freed=Freed.ANSWERED, by_speed=False
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineRow:
+    """What an engine is to routers. `ranks`: how it spreads requests over its attention ranks by itself; `ranks_since`:
+    the version from which on each rank of a pod has a port of its own (None: none has); `gateway`: the router that
+    makes pairs of its servers; `paired_by_address`: pairs name addresses, so that nothing may choose behind it."""
+
+    ranks: RouterLayer
+    ranks_since: tuple[int, ...] | None
+    gateway: str
+    paired_by_address: bool
+
+
+ENGINE_ROWS: Mapping[str, EngineRow] = MappingProxyType(
+    {
+        # Ports: its supervisor of ranks, entrypoints/launchers/dp_supervisor.py, is in 0.23.0. Its own balancer goes by
+        # the requests of ranks, v1/engine/core_client.py.
+        "vllm": EngineRow(ranks=_FEWEST_REQUESTS, ranks_since=(0, 23), gateway="vllm", paired_by_address=False),
+        # Ports by rank are experimental, and off.
+        "sglang": EngineRow(ranks=RANKS_IN_TURN, ranks_since=None, gateway="model-gateway", paired_by_address=True),
+    }
+)
+_STANDARD = "vllm"
+"""Of a scenario that names no engine."""
+_ONE_PORT = ("kserve",)  # targets whose objects have one port a pod
+_ONE_PORT_OF_DECODE = (*_ONE_PORT, "llm-d")  # the chart's sidecar before decode pods listens at one
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
@@ -37,25 +63,33 @@ def version_numbers(version: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a program's choice depends on. `ranks`: attention ranks are its endpoints, else servers, whose `engine`
-    spreads requests over their ranks; `counts_bytes`: HAProxy counts the bytes of prompts, not requests."""
+    """What a program's choice depends on. `ranks`, `decode_ranks`: attention ranks are its endpoints among servers that
+    take prompts in, and that decode; else servers, whose `engine` spreads requests over their ranks. `counts_bytes`:
+    HAProxy counts the bytes of prompts, not requests."""
 
-    engine: str = "vllm"
+    engine: str = _STANDARD
     ranks: bool = False
+    decode_ranks: bool = False
     counts_bytes: bool = False
 
     @classmethod
     def of(cls, engine: EngineProfile, deploy: DeploySettings) -> "Surroundings":
         """As they will be where nothing of the plan's own servers stands against ranks as endpoints."""
-        since = RANKS_SINCE.get(engine.name)
-        able = since is not None and version_numbers(engine.version) >= since and deploy.target not in _BY_SERVER
+        since = cls(engine=engine.name or _STANDARD).row.ranks_since
+        able = since is not None and version_numbers(engine.version) >= since and deploy.ranks != BY_SERVER
         return cls(
-            engine=engine.name or "vllm",
-            ranks=able and deploy.ranks != BY_SERVER,
+            engine=engine.name or _STANDARD,
+            ranks=able and deploy.target not in _ONE_PORT,
+            decode_ranks=able and deploy.target not in _ONE_PORT_OF_DECODE,
             counts_bytes=deploy.router_counts == COUNTS_BYTES,
         )
 
-    def layer(
+    @property
+    def row(self) -> EngineRow:
+        """The engine's."""
+        return ENGINE_ROWS[self.engine]
+
+    def takers(
         self,
         rule: Rule,
         counts: Counted = Counted.NOTHING,
@@ -64,62 +98,65 @@ class Surroundings:
         by_speed: bool = False,
         copies: int = 1,
     ) -> Layers:
-        """A program's only choice, with the engine's own behind it."""
+        """A program's only choice among those who take prompts in, with the engine's own behind it."""
         among = Endpoints.RANK if self.ranks else Endpoints.SERVER
         layer = RouterLayer(among=among, rule=rule, counts=counts, freed=freed, by_speed=by_speed, copies=copies)
-        if self.ranks:
-            return (layer,)
-        # vLLM's own balancer goes by the requests of its ranks (v1/engine/core_client.py), SGLang's in turn.
-        return (layer, _FEWEST_REQUESTS if self.engine == "vllm" else RANKS_IN_TURN)
+        return (layer,) if self.ranks else (layer, self.row.ranks)
+
+    def answerers(self, rule: Rule, counts: Counted = Counted.REQUESTS, *, by_speed: bool, copies: int = 1) -> Layers:
+        """The same among those who decode, whose requests count to their end."""
+        taking = replace(self, ranks=self.decode_ranks)
+        return taking.takers(rule, counts, freed=Freed.ANSWERED, by_speed=by_speed, copies=copies)
 
 
-_FEWEST_REQUESTS = RouterLayer(
-    among=Endpoints.RANK, rule=Rule.LEAST, counts=Counted.REQUESTS, freed=Freed.ANSWERED, by_speed=False
-)
 _BY_POOL = RouterLayer(
-    among=Endpoints.POOL, rule=Rule.LEAST, counts=Counted.REQUESTS, freed=Freed.ANSWERED, copies=_COPIES
+    among=Endpoints.POOL, rule=Rule.LEAST_LOADED, counts=Counted.REQUESTS, freed=Freed.ANSWERED, copies=_COPIES
 )
 
 
 def _haproxy(around: Surroundings) -> RouterBehaviour:
     """Connections for a server's weight, or bytes of prompts; pairs of SGLang are made by a gateway a pool."""
     counts = Counted.BYTES if around.counts_bytes else Counted.REQUESTS
-    servers = around.layer(Rule.LEAST, counts, by_speed=True, copies=_COPIES)
-    answers = around.layer(Rule.LEAST, Counted.REQUESTS, freed=Freed.ANSWERED, by_speed=True, copies=_COPIES)
     gateway = _gateway(around)
-    behind = around.engine == "sglang"
-    return RouterBehaviour(
+    behaviour = RouterBehaviour(
         name="haproxy",
-        prefill=gateway.prefill if behind else servers,
-        decode=gateway.decode if behind else answers,
-        mixed=answers,
+        prefill=around.takers(Rule.LEAST_LOADED, counts, by_speed=True, copies=_COPIES),
+        decode=around.answerers(Rule.LEAST_LOADED, by_speed=True, copies=_COPIES),
+        mixed=around.takers(Rule.LEAST_LOADED, Counted.REQUESTS, freed=Freed.ANSWERED, by_speed=True, copies=_COPIES),
         measure=LengthMeasure.BYTES,
     )
+    if around.row.paired_by_address:
+        return replace(behaviour, prefill=gateway.prefill, decode=gateway.decode)
+    return behaviour
 
 
 def _gateway(around: Surroundings) -> RouterBehaviour:
     """The better of two workers by their requests; HAProxy weighs pools of unequal speed before it."""
-    two = around.layer(Rule.BETTER_OF_TWO, Counted.REQUESTS, freed=Freed.ANSWERED, copies=_COPIES)
-    name = "model-gateway" if around.engine == "sglang" else "vllm"
-    pooled = (_BY_POOL, *two)
-    return RouterBehaviour(name=name, prefill=pooled, decode=two, mixed=pooled, measure=LengthMeasure.BYTES)
+    two = around.takers(Rule.BETTER_OF_TWO, Counted.REQUESTS, freed=Freed.ANSWERED, copies=_COPIES)
+    answers = around.answerers(Rule.BETTER_OF_TWO, by_speed=False, copies=_COPIES)
+    pooled, name = (_BY_POOL, *two), around.row.gateway
+    return RouterBehaviour(name=name, prefill=pooled, decode=answers, mixed=pooled, measure=LengthMeasure.BYTES)
 
 
 def _tokens_in_flight(around: Surroundings, name: str) -> RouterBehaviour:
-    tokens = around.layer(Rule.LEAST, Counted.TOKENS)
-    requests = around.layer(Rule.LEAST, Counted.REQUESTS, freed=Freed.ANSWERED)
-    return RouterBehaviour(name=name, prefill=tokens, decode=requests, mixed=tokens)
+    tokens = around.takers(Rule.LEAST_LOADED, Counted.TOKENS)
+    answers = around.answerers(Rule.LEAST_LOADED, by_speed=False)
+    return RouterBehaviour(name=name, prefill=tokens, decode=answers, mixed=tokens)
 
 
 def _sglang(around: Surroundings) -> RouterBehaviour:
-    two = around.layer(Rule.BETTER_OF_TWO, Counted.REQUESTS, freed=Freed.ANSWERED)
-    return RouterBehaviour(name="sglang", prefill=two, decode=two, mixed=two)
+    two = around.takers(Rule.BETTER_OF_TWO, Counted.REQUESTS, freed=Freed.ANSWERED)
+    answers = around.answerers(Rule.BETTER_OF_TWO, by_speed=False)
+    return RouterBehaviour(name="sglang", prefill=two, decode=answers, mixed=two)
 
 
 def _aibrix(around: Surroundings) -> RouterBehaviour:
-    requests = around.layer(Rule.LEAST, Counted.REQUESTS)
-    answers = around.layer(Rule.LEAST, Counted.REQUESTS, freed=Freed.ANSWERED)
-    return RouterBehaviour(name="aibrix", prefill=requests, decode=answers, mixed=around.layer(Rule.RANDOM))
+    return RouterBehaviour(
+        name="aibrix",
+        prefill=around.takers(Rule.LEAST_LOADED, Counted.REQUESTS),
+        decode=around.answerers(Rule.LEAST_LOADED, by_speed=False),
+        mixed=around.takers(Rule.RANDOM),
+    )
 
 
 PROGRAMS: Mapping[str, Callable[[Surroundings], RouterBehaviour]] = MappingProxyType(
@@ -129,7 +166,7 @@ PROGRAMS: Mapping[str, Callable[[Surroundings], RouterBehaviour]] = MappingProxy
         "model-gateway": _gateway,
         "llm-d": lambda around: _tokens_in_flight(around, "llm-d"),
         # Dynamo's router knows the ranks of its workers itself, whatever their ports.
-        "dynamo": lambda around: _tokens_in_flight(replace(around, ranks=True), "dynamo"),
+        "dynamo": lambda around: _tokens_in_flight(replace(around, ranks=True, decode_ranks=True), "dynamo"),
         "sglang": _sglang,
         "aibrix": _aibrix,
     }

@@ -23,7 +23,7 @@ class Endpoints(StrEnum):
 class Rule(StrEnum):
     """How it chooses: the endpoint with the smallest count, the better of two that are drawn, in turn, or at random."""
 
-    LEAST = "least"
+    LEAST_LOADED = "least"
     BETTER_OF_TWO = "better of two"
     IN_TURN = "in turn"
     RANDOM = "random"
@@ -127,8 +127,8 @@ def one_layer(
 
 
 RANKS_IN_TURN = RouterLayer(among=Endpoints.RANK, rule=Rule.IN_TURN, by_speed=False)
-_EMPTIEST_RANK = RouterLayer(among=Endpoints.RANK, rule=Rule.LEAST, counts=Counted.WORK)
-_LEAST_WORK = RouterLayer(among=Endpoints.SERVER, rule=Rule.LEAST, counts=Counted.WORK)
+_EMPTIEST_RANK = RouterLayer(among=Endpoints.RANK, rule=Rule.LEAST_LOADED, counts=Counted.WORK)
+_LEAST_WORK = RouterLayer(among=Endpoints.SERVER, rule=Rule.LEAST_LOADED, counts=Counted.WORK)
 LEAST_PLACES: Layers = (_LEAST_WORK,)
 """Of decode servers: the one with the fewest sequences for its places."""
 
@@ -152,11 +152,15 @@ POLICIES: Mapping[RouterPolicy, RouterBehaviour] = MappingProxyType(
             _policy(RouterPolicy.LEAST_WORK, _BY_RANK),
             _policy(RouterPolicy.PREFIX_AWARE, _BY_RANK),
             _policy(RouterPolicy.OVERFLOW, _BY_RANK),
-            _policy(RouterPolicy.RANKS_IN_TURN, one_layer(Endpoints.SERVER, Rule.LEAST, Counted.WORK, by_speed=True)),
+            _policy(
+                RouterPolicy.RANKS_IN_TURN, one_layer(Endpoints.SERVER, Rule.LEAST_LOADED, Counted.WORK, by_speed=True)
+            ),
             _policy(
                 RouterPolicy.SHORTEST_QUEUE,
-                one_layer(Endpoints.SERVER, Rule.LEAST, Counted.REQUESTS, by_speed=True),
-                mixed=one_layer(Endpoints.SERVER, Rule.LEAST, Counted.REQUESTS, freed=Freed.ANSWERED, by_speed=True),
+                one_layer(Endpoints.SERVER, Rule.LEAST_LOADED, Counted.REQUESTS, by_speed=True),
+                mixed=one_layer(
+                    Endpoints.SERVER, Rule.LEAST_LOADED, Counted.REQUESTS, freed=Freed.ANSWERED, by_speed=True
+                ),
             ),
             _policy(
                 RouterPolicy.POWER_OF_TWO, one_layer(Endpoints.SERVER, Rule.BETTER_OF_TWO, Counted.WORK, by_speed=True)

@@ -16,7 +16,7 @@ Sources: those files in the wheels; docs/serving/data_parallel_deployment.md, ex
 
 from collections.abc import Sequence
 
-from planner.domain.serving.programs import RANKS_SINCE, version_numbers
+from planner.domain.serving.programs import ENGINE_ROWS, version_numbers
 from planner.export.engines.arguments import FlagValue, flags, read_count, read_flags
 from planner.export.engines.seam import HEALTH, HTTP, Port, Rendezvous
 from planner.export.islands import ServingIsland
@@ -24,7 +24,7 @@ from planner.export.islands import ServingIsland
 HTTP_PORT = 8000
 RPC_PORT = 13345
 _HEALTH_PORT = 9256
-_SEVERAL_SINCE = RANKS_SINCE["vllm"]
+_SEVERAL_SINCE = ENGINE_ROWS["vllm"].ranks_since or ()
 _MOST_RANKS = 32
 _SEVERAL, _ONE = "data-parallel-multi-port-external-lb", "data-parallel-external-lb"
 _LOCAL = "data-parallel-size-local"

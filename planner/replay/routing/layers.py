@@ -65,8 +65,8 @@ class Choice:
         return self.alive[self._place(now, copy)], copy
 
     def _place(self, now: float, copy: int) -> int:
-        if self.layer.rule is Rule.LEAST:
-            return self._least(self._loads(now, copy))
+        if self.layer.rule is Rule.LEAST_LOADED:
+            return self._lowest(self._loads(now, copy))
         assert self._chooser is not None, "draws and turns go by weights"
         first = self._chooser.pick()
         if self.layer.rule is not Rule.BETTER_OF_TWO:
@@ -87,7 +87,7 @@ class Choice:
             self._seen_at[copy] = now
         return self._seen[copy]
 
-    def _least(self, loads: list[float]) -> int:
+    def _lowest(self, loads: list[float]) -> int:
         lowest = min(loads)
         first = loads.index(lowest)
         # Counts are small whole numbers and often equal, and programs go round among equals. Work hardly ever is.
@@ -97,7 +97,7 @@ class Choice:
 
 
 def _weighing(layer: RouterLayer, weights: Sequence[float], random: Random) -> Drawn | InTurn | None:
-    if not weights or layer.rule is Rule.LEAST:
+    if not weights or layer.rule is Rule.LEAST_LOADED:
         return None
     return InTurn(weights) if layer.rule is Rule.IN_TURN else Drawn(weights, random)
 
