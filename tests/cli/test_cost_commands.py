@@ -246,6 +246,7 @@ def test_calibrate_does_not_overwrite(planner: Command, measured: Path) -> None:
     assert planner("cost", "calibrate", measured, "--engine", "vllm", "--force").status == EXIT_DONE
 
 
+@pytest.mark.usefixtures("few_points")
 def test_accuracy_of_the_built_in_factors(planner: Command) -> None:
     rows = planner("cost", "accuracy", "--seen", "--json").json
     steps = [abs(row["rate_error"]) for row in rows if row["metric"] == "step_ms"]

@@ -255,7 +255,7 @@ OPERATING_EDITS = (
 """Edits of what it takes to operate pods."""
 
 _WORKER = (
-    '        server mixed-fleet-h200-0-1 "mixed-fleet-h200-0-0.mixed-fleet-h200-0.${NAMESPACE}.svc.cluster.local:8001" '
+    '        server mixed-fleet-h200-0-5 "mixed-fleet-h200-0-1.mixed-fleet-h200-0.${NAMESPACE}.svc.cluster.local:8001" '
     "weight 256 maxconn 4 check\n"
 )
 ROUTER_EDITS = (

@@ -24,6 +24,7 @@ SMALLER = {
         "[40, 24, 16]": "[16, 16, 8]",
         "requests=1500, seeds=2": "requests=400, seeds=1",
     },
+    "02_cost": {"cost.judged_runs(runs)": 'cost.judged_runs([r for r in runs if r.run.gpu in ("H100", "MI300X")])'},
     "03_512_usd_an_hour": {
         '"H800": {"usd_per_hour": 2}, ': "",
         'workload="azure-conv-2023"': 'workload="normal-500-2000"',

@@ -108,3 +108,24 @@ def test_an_attempt_has_the_blocks_of_its_request() -> None:
     attempts = AttemptTable(replace(drawn(0), blocks=blocks), SPLIT.lengths)
     rows = [attempts.begin(number, 0.0) for number in (7, 3, 7)]
     assert [list(attempts.blocks_of(row)) for row in rows] == [[7], [3], [7]]
+
+
+@pytest.mark.parametrize(("rank", "at_once"), [(1, 2), (None, 4)])
+def test_sequences_of_a_rank_wait_for_a_place_there(rank: int | None, at_once: int) -> None:
+    of = fleet([prefill_pool(ranks=2), decode_pool(ranks=2, batch=2)])
+    requests = replace(drawn(0), prompt_tokens=[100] * COUNT, answer_tokens=[10] * COUNT)
+
+    async def placed() -> list[float]:
+        clock = HandClock()
+        stations = ClockedStations(of, AttemptTable(requests, of.lengths), clock)  # type: ignore[arg-type]
+        prefill, decode = stations.servers[0][0], stations.servers[1][0]
+        assert not isinstance(prefill, DecodeServer)
+        assert isinstance(decode, DecodeServer)
+        for number in range(4):
+            stations.receive(stations.take(prefill, number, number % 2), decode, rank)
+        clock.now_ms = 1e9
+        stations.quicken(1.0)
+        return stations.log.placed.tolist()
+
+    moments = sorted(asyncio.run(placed()))
+    assert sum(moment < moments[0] + 50.0 for moment in moments) == at_once  # an answer takes ten passes of 10 ms

@@ -31,6 +31,7 @@ from planner.cost.grid import Degrees
 from planner.cost.queueing import erlang_c
 from planner.cost.service_levels import nic_s
 from planner.cost.serving.buckets import Buckets, Levels
+from planner.cost.serving.remembered import remembered
 from planner.cost.serving.waits import POISSON, Arrivals
 from planner.cost.step import Steps
 from planner.domain import ParallelConfig, Phase, ServerConfig
@@ -66,6 +67,7 @@ class DecodeServers:
     drafted: tuple[int | None, ...]
 
     @classmethod
+    @remembered
     def of(
         cls,
         context: CostContext,

@@ -21,6 +21,7 @@ Sources: Little 1961; facts on promises and routers, whose replays this is held 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -131,14 +132,16 @@ class Parting:
         endpoints = sum(other.count * self._endpoints(other) for other in self._kinds)
         return endpoints * kind.full_rps / self._endpoints(kind)
 
-    def _tail(self, kind: Kind, ranks_ms: float, load: float) -> WaitTail:
-        cell = np.ones((1, 1))
+    def _tail(self, kind: Kind, ranks_ms: Array, rho: Array) -> WaitTail:
+        """Of one server at loads, shape (1, loads)."""
+        cells = np.ones((1, len(rho)))
+        counts = self._arrivals.counts
         return WaitTail(
-            rate=self._seen_rps(kind) / MS_PER_S * cell,
-            spare=max(1 - load, 1e-9) * cell,
-            lengths=self._lengths * cell,
-            counts=np.asarray(self._arrivals.counts)[None, None],
-            ranks_ms=ranks_ms,
+            rate=self._seen_rps(kind) / MS_PER_S * cells,
+            spare=np.maximum(1 - rho, 1e-9)[None],
+            lengths=self._lengths * cells,
+            counts=np.broadcast_to(counts, (1, len(rho), len(counts))),
+            ranks_ms=ranks_ms[None],
         )
 
     def rates(self, total_rps: float) -> list[float] | None:
@@ -154,8 +157,7 @@ class Parting:
 
     def _levelled(self, total_rps: float) -> list[float]:
         """x at equal counts: on lines between the counts at which some kind's curve bends."""
-        load = total_rps / self._together
-        counts = [self._counts(kind, curve, load) for kind, curve in zip(self._kinds, self._curves, strict=True)]
+        counts = self._counts
         bends = np.unique(np.concatenate([[0.0], *counts]))
         rates = [
             np.interp(bends, np.concatenate([[0.0], count]), np.concatenate([[0.0], curve.rates]))
@@ -167,11 +169,14 @@ class Parting:
         level = float(np.interp(total_rps, np.maximum.accumulate(served), bends))
         return [float(np.interp(level, bends, of_kind)) for of_kind in rates]
 
-    def _counts(self, kind: Kind, curve: _Curve, load: float) -> Array:
-        """x T / (e w) along a curve, ascending."""
+    @cached_property
+    def _counts(self) -> list[Array]:
+        """x T / (e w) along each curve, ascending."""
+        return [self._counts_of(kind, curve) for kind, curve in zip(self._kinds, self._curves, strict=True)]
+
+    def _counts_of(self, kind: Kind, curve: _Curve) -> Array:
         sizes = self._sizes if self._first.counts in (Counted.TOKENS, Counted.BYTES) else self._weights
-        pooled = self._tail(kind, 0.0, load).at(np.full((1, 1), MS_PER_S))[0, 0]
-        waits = curve.rho * (pooled + curve.ranks_ms)
+        waits = curve.rho * self._tail(kind, curve.ranks_ms, curve.rho).at(np.full((1, len(curve.rho)), MS_PER_S))[0]
         stay_ms = curve.service @ sizes + curve.rest_ms + waits
         if self._first.freed is Freed.ANSWERED:
             stay_ms = stay_ms + kind.answer_ms
@@ -188,7 +193,7 @@ class Parting:
             service, rho, ranks_ms, rest = curve.at(rate)
             slack = (self._levels.ttft_ms - service)[None, None]
             mean = (np.where(np.isinf(slack), 0.0, slack) * self._weights).sum(-1)
-            tail = self._tail(kind, ranks_ms, total_rps / self._together).at(mean)
+            tail = self._tail(kind, np.array([ranks_ms]), np.array([rho])).at(mean)
             share = kind.count * rate / total_rps
             late += share * float((late_share(slack, np.array([[rho]]), tail, rest) * self._weights).sum())
             spare_ms += share * float((mean - rho * tail - rest.mean_ms)[0, 0])

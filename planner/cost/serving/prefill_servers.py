@@ -43,6 +43,7 @@ from planner.cost.prefix_hits import fresh_tokens, hit_shares, with_points
 from planner.cost.rates import pool_share
 from planner.cost.service_levels import nic_s, transfer_ms
 from planner.cost.serving.buckets import Buckets, Levels, pool_rps
+from planner.cost.serving.remembered import remembered
 from planner.cost.serving.waits import POISSON, Arrivals, FullRanks, RestOfStep, WaitTail, late_share, wait_tail
 from planner.cost.step import Steps
 from planner.domain import ParallelConfig, Phase, ServerConfig
@@ -80,6 +81,7 @@ class PrefillServers:
     nic_s: Array
 
     @classmethod
+    @remembered
     def of(
         cls,
         context: CostContext,

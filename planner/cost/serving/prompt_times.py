@@ -33,6 +33,7 @@ from planner.cost.mixed import Passes, added_ms, mixed_cost
 from planner.cost.prefix_hits import fresh_tokens, hit_shares, with_points
 from planner.cost.serving.buckets import Buckets
 from planner.cost.serving.decode_servers import contexts_of
+from planner.cost.serving.remembered import remembered
 from planner.domain import ParallelConfig
 
 
@@ -49,6 +50,7 @@ class PromptTimes:
     fresh: Array
 
     @classmethod
+    @remembered
     def of(
         cls,
         context: CostContext,

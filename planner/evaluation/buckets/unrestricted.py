@@ -5,15 +5,25 @@ does in its best server on each range; the relaxation shares GPUs out over types
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 
 from planner.assignment import BucketOffer, BucketOption, Partition, Place, relaxed_buckets
 from planner.cost import CostContext
 from planner.cost.parallelism import replica_shapes
-from planner.cost.serving import Buckets, DecodeServers, Levels, MixedServers, PrefillServers
+from planner.cost.serving import Buckets, DecodeServers, Interval, Levels, MixedServers, PrefillServers
 from planner.cost.serving.shapes import node_sizes
-from planner.domain import PHASES, InventoryItem, ObjectiveSettings, ParallelConfig, Phase, Scenario
+from planner.domain import (
+    PHASES,
+    InventoryItem,
+    ObjectiveSettings,
+    ParallelConfig,
+    Phase,
+    Scenario,
+    SloSettings,
+    Workload,
+)
 from planner.evaluation.buckets.prices import BucketPrices
 
 EVERY_SIZE = 32
@@ -22,6 +32,8 @@ EVERY_SIZE = 32
 
 LARGEST = 320
 _AT_ONCE = 200
+MOST_KEPT = 64
+"""Types, phases and numbers of GPUs whose rates are remembered: a plan and what is asked beside it ask again."""
 
 
 def unrestricted_rps(prices: BucketPrices, counts: dict[str, int]) -> float | None:
@@ -52,40 +64,57 @@ def unrestricted_rps(prices: BucketPrices, counts: dict[str, int]) -> float | No
 def _per_gpu(prices: BucketPrices, scenario: Scenario, item: InventoryItem, phase: Phase) -> np.ndarray:
     """Best rate of one GPU on each range."""
     context = CostContext(gpu=item.gpu, model=scenario.model, settings=scenario.cost)
-    workload, of_phase = prices.question.workload, prices.phases[phase]
+    intervals = prices.phases[phase].buckets.intervals
+    return _best_per_gpu(
+        context, item.count, phase, prices.question.workload, scenario.slo, intervals, prices.budgets()
+    )
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _best_per_gpu(
+    context: CostContext,
+    count: int,
+    phase: Phase,
+    workload: Workload,
+    slo: SloSettings,
+    intervals: tuple[Interval, ...],
+    token_budgets: tuple[int, ...],
+) -> np.ndarray:
+    """`_per_gpu` by what it follows from; few numbers, which take hundreds of servers to find."""
     singles = [(j, j + 1) for j in range(len(workload.ranges))]
-    levels = Levels.of(scenario.slo, workload)
-    all_buckets = Buckets.of(workload, [*dict.fromkeys((*of_phase.buckets.intervals, *singles))])
+    levels = Levels.of(slo, workload)
+    all_buckets = Buckets.of(workload, [*dict.fromkeys((*intervals, *singles))])
     best = np.zeros(len(workload.ranges))
-    for shapes in _pieces(context, item.count, stages=phase is not Phase.MIXED):
-        ways = [(shape, flag) for shape in shapes for flag in (False, True) if not flag or _may_hide(scenario, shape)]
+    for shapes in _pieces(context, count, stages=phase is not Phase.MIXED):
+        ways = [(shape, flag) for shape in shapes for flag in (False, True) if not flag or _may_hide(context, shape)]
         gpus = np.array([float(shape.devices) for shape, _ in ways])[:, None]
         if phase is Phase.PREFILL:
-            options = [(shape, budget, flag) for shape, flag in ways for budget in prices.budgets()]
+            options = [(shape, budget, flag) for shape, flag in ways for budget in token_budgets]
             servers = PrefillServers.of(context, options, all_buckets, queued=False)
             gpus = np.array([float(config.parallel.devices) for config in servers.configs])[:, None]
             rates = servers.range_rps()
         elif phase is Phase.MIXED:
-            pairs = [(shape, budget) for shape in shapes for budget in prices.budgets()]
+            pairs = [(shape, budget) for shape in shapes for budget in token_budgets]
             both = [
                 MixedServers.of(context, pairs, all_buckets, workload.max_output_tokens, drafted=drafted)
-                for drafted in scenario.cost.drafting.choices
+                for drafted in context.settings.drafting.choices
             ]
             gpus = both[0].devices[:, None]
             rates = np.max([servers.range_rps(all_buckets, levels) for servers in both], axis=0)
         else:
             apart = (
                 DecodeServers.of(context, ways, all_buckets, workload.max_output_tokens, drafted=drafted)
-                for drafted in scenario.cost.drafting.choices
+                for drafted in context.settings.drafting.choices
             )
             rates = np.max([servers.range_rps(all_buckets, levels) for servers in apart], axis=0)
         best = np.maximum(best, (rates / gpus).max(axis=0))
+    best.flags.writeable = False  # whoever asks for the same is given this array
     return best
 
 
-def _may_hide(scenario: Scenario, shape: ParallelConfig) -> bool:
+def _may_hide(context: CostContext, shape: ParallelConfig) -> bool:
     """Whether communication might be hidden, whatever engines can."""
-    return scenario.cost.two_micro_batches and scenario.model.experts is not None and shape.stage_devices > 1
+    return context.settings.two_micro_batches and context.model.experts is not None and shape.stage_devices > 1
 
 
 def _pieces(context: CostContext, count: int, *, stages: bool) -> Iterator[list[ParallelConfig]]:

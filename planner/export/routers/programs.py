@@ -137,11 +137,15 @@ def pod_annotations(island: ServingIsland, deployment: Deployment, launch: Launc
 
 def rank_obstacle(island: ServingIsland, deployment: Deployment, /, *, direct: bool) -> str:
     """HAProxy reaches every port; an engine's router that looks for pods by label looks at one."""
-    plan = deployment.plan
-    reached = direct and (island.mixed or by_speed(plan, deployment.engine.name, served_intervals(plan)))
-    if deployment.target not in _NAMELESS or reached:
+    if deployment.target not in _NAMELESS or (direct and _reaches(island, deployment)):
         return ""
     return f"programs find pods of target {deployment.target} by label, and look at one port of each"
+
+
+def _reaches(island: ServingIsland, deployment: Deployment) -> bool:
+    """Whether HAProxy itself sends requests to the island's engines."""
+    plan = deployment.plan
+    return island.mixed or by_speed(plan, deployment.engine.name, served_intervals(plan))
 
 
 def behaviour(plan: Plan, around: Surroundings, /, *, direct: bool) -> RouterBehaviour:

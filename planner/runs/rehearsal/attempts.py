@@ -64,7 +64,17 @@ class Attempt:
     """One row while it is served. `prefilled`, `first`, `ended`: the moments (plan ms) once they are there, LOST where
     a server died. `sender`: who took the prompt in, with its rank and how often it had died by then."""
 
-    __slots__ = ("ended", "first", "prefilled", "row", "sender", "sender_deaths", "sender_rank", "target")
+    __slots__ = (
+        "ended",
+        "first",
+        "prefilled",
+        "row",
+        "sender",
+        "sender_deaths",
+        "sender_rank",
+        "target",
+        "target_rank",
+    )
 
     def __init__(self, row: int) -> None:
         loop = asyncio.get_running_loop()
@@ -73,6 +83,7 @@ class Attempt:
         self.sender: PrefillServer | None = None
         self.sender_rank = self.sender_deaths = 0
         self.target: DecodeServer | None = None
+        self.target_rank = -1
 
     def reach(self, stage: "asyncio.Future[float]", moment_ms: float) -> None:
         """A stage came at that moment; the first word counts."""

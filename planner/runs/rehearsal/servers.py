@@ -194,7 +194,7 @@ class SimulatedServer:
                 raise InputError("Request: must name a cache, as this server decodes alone.", hint="Pair it with one.")
             attempt = await fleet.cache(cache)
             fleet.caches.pop(cache, None)
-            fleet.stations.receive(attempt, self.station)
+            fleet.stations.receive(attempt, self.station, rank)
         self._note(attempt)
         return attempt
 

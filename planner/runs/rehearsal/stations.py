@@ -62,10 +62,11 @@ class ClockedStations:
         self._wake()
         return attempt
 
-    def receive(self, attempt: Attempt, target: DecodeServer) -> None:
-        """A decode server asks for an attempt's cache: it is sent as soon as the prompt is taken in."""
+    def receive(self, attempt: Attempt, target: DecodeServer, rank: int | None = None) -> None:
+        """A decode server asks for an attempt's cache: it is sent as soon as the prompt is taken in. `rank`: which is
+        to answer, None: the emptiest."""
         now = self._advance()
-        attempt.target = target
+        attempt.target, attempt.target_rank = target, -1 if rank is None else rank
         self.log.decode[attempt.row] = target.pool
         self._awaiting[attempt.row] = attempt
         if attempt.prefilled.done():
@@ -136,7 +137,7 @@ class ClockedStations:
         assert sender is not None, "as it was sent"
         assert target is not None, "as it was sent"
         if sender.deaths == attempt.sender_deaths and target.deaths == target_deaths:
-            target.add(now, attempt.row)
+            target.add(now, attempt.row, attempt.target_rank)
         else:
             target.expect(-1)
             self._forget(attempt.row)

@@ -107,7 +107,8 @@ def _deaths(rehearsal: Rehearsal) -> list[str]:
     """What each lost, and what failed though none of them had it."""
     lines = [_death(death) for death in rehearsal.killed]
     if lines and rehearsal.elsewhere:
-        lines.append(f"{counted(rehearsal.elsewhere, 'request')} failed that no server had that died.")
+        others = counted(rehearsal.elsewhere, "request")
+        lines.append(f"{others} failed besides, which had not reached a server that died, or went elsewhere.")
     return lines
 
 
