@@ -266,8 +266,14 @@ class Scenario:
     @property
     def router(self) -> RouterBehaviour:
         """The router that the plan is priced for: the one that it is to be deployed with, else that of its policy."""
-        described = PROGRAMS.get(self.deploy.router)
-        return described(Surroundings.of(self.engine, self.deploy)) if described else behaviour_of(self.routing.policy)
+        if not self.deployed_router:
+            return behaviour_of(self.routing.policy)
+        return PROGRAMS[self.deployed_router](Surroundings.of(self.engine, self.deploy))
+
+    @property
+    def deployed_router(self) -> str:
+        """The program that the plan is priced for; empty: it is priced for a policy."""
+        return self.deploy.router if self.deploy.router in PROGRAMS else ""
 
     @property
     def most_buckets(self) -> int:

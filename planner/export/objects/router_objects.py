@@ -53,7 +53,7 @@ def _comments(processes: Sequence[RouterProcess], deployment: Deployment) -> Ite
     yield f"Router {deployment.router.name} of plan {plan.scenario.name}: requests go to {processes[0].name}."
     yield (
         f"Among the servers of a length it chooses by {behaviour.words}; the plan's promise assumes "
-        f"{plan.scenario.routing.policy.value}."
+        f"{plan.scenario.router.name}."
     )
     yield from behaviour.notes
     for process in processes:

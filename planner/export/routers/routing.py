@@ -15,7 +15,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from planner.domain import RouterPolicy
+from planner.domain.serving.routers import LEAST_WORK
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import ROUTING, workload_name
 from planner.export.routers.intervals import covering_routes
@@ -70,11 +70,11 @@ def _policy_words(deployment: Deployment) -> tuple[str, ...]:
     """What a router does instead of drawing shares."""
     if not balanced(deployment.plan):
         return ()
-    policy = deployment.plan.scenario.routing.policy
-    if policy is not RouterPolicy.LEAST_WORK:
+    router = deployment.plan.scenario.router
+    if router != LEAST_WORK:
         return (
-            f"The plan's promise rests on a router of policy {policy.value} among the services of a length; `share` is "
-            "what that comes to.",
+            f"The plan's promise rests on router {router.name} among the services of a length ({router.words}); `share` "
+            "is what that comes to.",
         )
     return (
         "The plan's promise rests on a router that sends each request to the service of its length with the least",

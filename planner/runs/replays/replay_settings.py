@@ -114,7 +114,7 @@ def replay_settings(
     for failure in failures:
         _require_island(plan, failure)
     return ReplaySettings(
-        router=behaviour or behaviour_of(_policy(policy or plan.scenario.routing.policy.value)),
+        router=behaviour or (behaviour_of(_policy(policy)) if policy else plan.scenario.router),
         length_spread=_spread(behaviour) if length_spread is None else length_spread,
         arrivals=process,
         seeds=drawn_with,

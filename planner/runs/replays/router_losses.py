@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from planner import export, pipeline
-from planner.domain import LengthMeasure, Phase, Plan, RouterBehaviour, RouterGrid, behaviour_of
+from planner.domain import LengthMeasure, Phase, Plan, RouterBehaviour, RouterGrid
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.replay import ReplayResult
 from planner.errors import ExportError, InputError
@@ -59,7 +59,7 @@ def router_losses(
     Raises InputError where the plan cannot be replayed.
     """
     chosen_engine = export.priced_engine(plan, engine).name
-    promised = behaviour_of(plan.scenario.routing.policy)
+    promised = plan.scenario.router
     replays = _Replays(plan, sweep=sweep)
     losses = [_replayed(RouterLoss(router="the plan's", targets=(), behaviour=promised), replays)]
     for router in export.ROUTERS.values():
@@ -81,7 +81,7 @@ def router_loss(plan: Plan, router: str) -> str:
     if not plan.outlook.latencies or _as_planned(plan, behaviour):
         return ""
     replays = _Replays(plan, sweep=False)
-    routed, planned = (replays.at(b)[0] for b in (behaviour, behaviour_of(plan.scenario.routing.policy)))
+    routed, planned = (replays.at(b)[0] for b in (behaviour, plan.scenario.router))
     return (
         f"router {router} chooses {behaviour.words} where the plan counts on {planned.router}: at "
         f"{planned.rate_rps:.1f} requests/s {_times(routed)} instead of {_times(planned)}, by a replay of {_REQUESTS} "
@@ -131,7 +131,7 @@ def _as_planned(plan: Plan, behaviour: RouterBehaviour) -> bool:
     spans = {(route.phase, route.range_start) for route in plan.routing}
     by_length = len(spans) > len({phase for phase, _ in spans})
     exact = behaviour.measure is LengthMeasure.TOKENS or not by_length
-    return exact and behaviour.acts_like(behaviour_of(plan.scenario.routing.policy))
+    return exact and behaviour.acts_like(plan.scenario.router)
 
 
 def _times(result: ReplayResult) -> str:
