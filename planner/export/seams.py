@@ -58,6 +58,11 @@ class Deployment:
         assert self.router is not None, "asked of deployments with a router"
         return self.router.behaviour(self.plan, self.surroundings)
 
+    @property
+    def chooses(self) -> str:
+        """How the router chooses among the plan's servers, in words."""
+        return self.behaviour.words([island.phase for island in self.islands])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:

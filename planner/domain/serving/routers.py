@@ -3,7 +3,7 @@
 Sources: facts on promises and routers; documentation and code of the programs, named where each is described.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -98,11 +98,16 @@ class RouterBehaviour:
         """Its choices among servers of a phase."""
         return {Phase.PREFILL: self.prefill, Phase.DECODE: self.decode, Phase.MIXED: self.mixed}[phase]
 
-    @property
-    def words(self) -> str:
-        """How it chooses who takes a prompt in, in words."""
-        parts = {"": self.prefill} if self.prefill == self.mixed else {"split ": self.prefill, "mixed ": self.mixed}
-        return "; ".join(f"{kind}{', '.join(layer.words for layer in layers)}" for kind, layers in parts.items())
+    def words(self, phases: Collection[Phase | None] = ()) -> str:
+        """How it chooses who takes a prompt in, in words; of servers of some phases, where both kinds differ."""
+        kinds = {"split": self.prefill, "mixed": self.mixed}
+        if self.prefill == self.mixed or Phase.MIXED not in phases:
+            kinds = {"": self.prefill}
+        elif Phase.PREFILL not in phases:
+            kinds = {"": self.mixed}
+        return "; ".join(
+            f"{kind} {', '.join(layer.words for layer in layers)}".strip() for kind, layers in kinds.items()
+        )
 
     def acts_like(self, other: "RouterBehaviour") -> bool:
         """Whether both choose alike inside a bucket, whatever they are called."""

@@ -52,7 +52,7 @@ def _comments(processes: Sequence[RouterProcess], deployment: Deployment) -> Ite
     plan = deployment.plan
     yield f"Router {deployment.router.name} of plan {plan.scenario.name}: requests go to {processes[0].name}."
     yield (
-        f"Among the servers of a length it chooses by {behaviour.words}; the plan's promise assumes "
+        f"Among the servers of a length it chooses by {deployment.chooses}; the plan's promise assumes "
         f"{plan.scenario.router.name}."
     )
     yield from behaviour.notes

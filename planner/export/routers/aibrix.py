@@ -109,7 +109,7 @@ def _comments(deployment: Deployment) -> Iterator[str]:
     yield f"Written for AIBrix after 0.6, which reads lengths from routingConfig in the annotation {CONFIG_ANNOTATION};"
     yield "earlier versions read none of it and would send any prompt to any pod: look at its documentation first."
     yield f"Requests name the model {_served_name(deployment)}, as the pods' label {MODEL_LABEL} and the engines do."
-    yield f"Assumed: {deployment.behaviour.words}, inside a bucket."
+    yield f"Assumed: {deployment.chooses}, inside a bucket."
     yield from _notes(deployment.plan)
     if deployment.engine.name in _UNTRIED and any(not island.mixed for island in deployment.islands):
         yield f"WARNING: not tried on a cluster: {_UNTRIED[deployment.engine.name]}."

@@ -175,7 +175,7 @@ def _comments(deployment: Deployment) -> Iterator[str]:
 def _endpoint_words(deployment: Deployment) -> Iterator[str]:
     """What the picker chooses among."""
     by_rank = [island.id for island in deployment.islands if island.by_rank]
-    yield f"Assumed inside a bucket: {deployment.behaviour.words}."
+    yield f"Assumed inside a bucket: {deployment.chooses}."
     if by_rank:
         yield (
             f"Each attention rank of {', '.join(by_rank)} is an endpoint: the pool has several ports, and pods "

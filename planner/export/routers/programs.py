@@ -165,7 +165,7 @@ def behaviour(plan: Plan, around: Surroundings, /, *, direct: bool) -> RouterBeh
             "however fast it is; each of its two copies counts its own requests alone."
         )
     else:
-        notes += _front_notes(plan, paired=paired)
+        notes += _front_notes(plan, around, paired=paired)
     if paired and drawn and not resends_pairs(engine):
         blind = HEALTH_PERIOD_S * HEALTH_FAILURES
         notes.append(
@@ -186,13 +186,15 @@ def behaviour(plan: Plan, around: Surroundings, /, *, direct: bool) -> RouterBeh
     return replace(chosen, measure=measure, prefixes=drawn and by_prefix(plan), notes=tuple(notes))
 
 
-def _front_notes(plan: Plan, *, paired: bool) -> Iterator[str]:
+def _front_notes(plan: Plan, around: Surroundings, *, paired: bool) -> Iterator[str]:
     """What HAProxy does where it chooses every server itself."""
     if not balanced(plan):
         yield "Servers are taken in turn by the plan's shares, whatever they have to do."
     else:
-        yield "Requests count alike, however long: the server with the fewest for its weight takes the next."
-        yield "Each of HAProxy's two copies counts its own requests alone."
+        endpoint = "attention rank" if around.ranks else "server"
+        counted = "bytes of prompts" if around.counts_bytes and paired else "requests, however long,"
+        yield f"The {endpoint} with the fewest {counted} for its weight takes the next."
+        yield "Each of HAProxy's two copies counts its own alone."
     if paired:
         yield (
             "A pair's two servers are each chosen by HAProxy, behind the program that pairs; what meets a dead one "

@@ -71,10 +71,11 @@ def _policy_words(deployment: Deployment) -> tuple[str, ...]:
     if not balanced(deployment.plan):
         return ()
     router = deployment.plan.scenario.router
+    chooses = router.words([island.phase for island in deployment.islands])
     if router != LEAST_WORK:
         return (
-            f"The plan's promise rests on router {router.name} among the services of a length ({router.words}); `share` "
-            "is what that comes to.",
+            f"The plan's promise rests on router {router.name} among the services of a length ({chooses});",
+            "`share` is what that comes to.",
         )
     return (
         "The plan's promise rests on a router that sends each request to the service of its length with the least",

@@ -217,7 +217,7 @@ def _comments(deployment: Deployment, urls: Sequence[str]) -> Iterator[str]:
     yield "requests that ask for less than the longest answer may come to a decode bucket of shorter prompts than they"
     yield "have, and those that name no max_tokens to the last bucket alone."
     yield "ttft_p95_at_capacity_ms and tps_p05_at_capacity are the plan's at capacity, at the percentile of its levels."
-    yield f"Assumed inside a bucket: {deployment.behaviour.words}."
+    yield f"Assumed inside a bucket: {deployment.chooses}."
     yield from _notes(plan)
 
 

@@ -36,8 +36,9 @@ def router_sentence(plan: Plan) -> str:
     if knowing is None:
         return ""
     router, rate = plan.scenario.router, significant(knowing)
+    chooses = router.words([island.phase for island in plan.islands])
     return (
-        f" That is what router `{router.name}` holds ({router.words}); behind one that knew every server's work and "
+        f" That is what router `{router.name}` holds ({chooses}); behind one that knew every server's work and "
         f"speed the same pools would serve {rate}."
     )
 

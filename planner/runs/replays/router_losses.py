@@ -38,14 +38,15 @@ Progress = Callable[[str], None]
 class RouterLoss:
     """What one router makes of a plan.
 
-    `refusal`: why it cannot execute the plan's routing; then nothing is replayed. `routed`: the promise under its
-    behaviour. `held_rps`: the highest rate that holds the levels,
-    where that was looked for.
+    `chooses`: its behaviour in words; `refusal`: why it cannot execute the plan's routing; then nothing is replayed.
+    `routed`: the promise under its behaviour. `held_rps`: the highest rate that holds the levels, where that was looked
+    for.
     """
 
     router: str
     targets: tuple[str, ...]
     behaviour: RouterBehaviour
+    chooses: str = ""
     refusal: str = ""
     routed: ReplayResult | None = None
     held_rps: float | None = None
@@ -83,7 +84,7 @@ def router_loss(plan: Plan, router: str) -> str:
     replays = _Replays(plan, sweep=False)
     routed, planned = (replays.at(b)[0] for b in (behaviour, plan.scenario.router))
     return (
-        f"router {router} chooses {behaviour.words} where the plan counts on {planned.router}: at "
+        f"router {router} chooses {replays.chooses(behaviour)} where the plan counts on {planned.router}: at "
         f"{planned.rate_rps:.1f} requests/s {_times(routed)} instead of {_times(planned)}, by a replay of {_REQUESTS} "
         f"requests{_misrouted(routed)}"
     )
@@ -104,13 +105,17 @@ class _Replays:
         rates = pipeline.sweep_rates(plan, plan.scenario.workload, settings) if self._sweep else None
         return result, rates.held_rps if rates else None
 
+    def chooses(self, behaviour: RouterBehaviour) -> str:
+        """Whom a router chooses of the plan's servers, in words."""
+        return behaviour.words([island.phase for island in self._plan.islands])
+
     def _settings(self, behaviour: RouterBehaviour) -> ReplaySettings:
         return replay_settings(self._plan, behaviour=behaviour, requests=_REQUESTS, seeds=1)
 
 
 def _replayed(loss: RouterLoss, replays: _Replays) -> RouterLoss:
     routed, held_rps = replays.at(loss.behaviour)
-    return replace(loss, routed=routed, held_rps=held_rps)
+    return replace(loss, chooses=replays.chooses(loss.behaviour), routed=routed, held_rps=held_rps)
 
 
 def _usable_target(plan: Plan, engine: str, router: str, targets: tuple[str, ...]) -> tuple[str, str]:
