@@ -160,11 +160,20 @@ from planner.domain.serving.forms import (
     FormPoint,
     better_form,
 )
+from planner.domain.serving.routers import (
+    Counted,
+    Endpoints,
+    Freed,
+    RouterBehaviour,
+    RouterLayer,
+    Rule,
+    behaviour_of,
+    one_layer,
+)
 from planner.domain.serving.routing import (
     FormChoice,
     LengthMeasure,
     PoolGrid,
-    RouterBehaviour,
     RouterGrid,
     RouterPolicy,
     RoutingForm,

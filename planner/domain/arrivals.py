@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Annotated
 
 from planner.domain.keys import INTERNAL, Bounds, Key
-from planner.domain.serving.routing import RouterPolicy
+from planner.domain.serving.routers import LEAST_WORK, RouterBehaviour
 from planner.domain.workload import PromptBlocks
 from planner.errors import InputError
 from planner.units import MS_PER_S
@@ -177,11 +177,10 @@ class ReplaySettings:
 
     `storage_gb_s`: bandwidth at which a server that comes back reads its weights. `overflow_ms`: work before a bucket's
     servers from which on the policy `overflow` looks at longer buckets. `length_spread`: of what the router takes for a
-    prompt's length, over the true one: standard deviation of its logarithm, 0 where it counts tokens. `blind_to_speed`:
-    the router draws and compares servers as if all of a bucket were equally fast.
+    prompt's length, over the true one: standard deviation of its logarithm, 0 where it counts tokens.
     """
 
-    policy: RouterPolicy = RouterPolicy.LEAST_WORK
+    router: RouterBehaviour = LEAST_WORK
     arrivals: ArrivalSettings = field(default_factory=lambda: ArrivalSettings(process=ArrivalProcess.POISSON))
     seeds: tuple[int, ...] = (0, 1, 2)
     requests: Annotated[int, Bounds(low=1)] = 20_000
@@ -190,5 +189,4 @@ class ReplaySettings:
     storage_gb_s: Annotated[float, Bounds(above=0)] = 2.0
     overflow_ms: Annotated[float, Bounds(low=0)] = 1000.0
     length_spread: Annotated[float, Bounds(low=0, high=1)] = 0.0
-    blind_to_speed: bool = False
     failures: tuple[Failure, ...] = ()

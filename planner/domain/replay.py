@@ -7,7 +7,6 @@ from typing import Annotated
 from planner.domain.keys import Bounds, Key
 from planner.domain.layout import Phase
 from planner.domain.serving.levels import LevelCheck, Spread, Standing, standing_of
-from planner.domain.serving.routing import RouterPolicy
 
 _Amount = Annotated[float, Bounds(low=0)]
 _Share = Annotated[float, Bounds(low=0, high=1)]
@@ -104,7 +103,7 @@ class ReplayResult:
 
     plan: str
     trace: str
-    policy: RouterPolicy
+    router: str
     arrivals: str
     rate_rps: _Amount
     promise_rps: _Amount
@@ -190,7 +189,6 @@ class StoredReplay:
     capacity_rps: float
     rate_rps: float
     holds: bool | None
-    policy: str
     summary: str
     buckets: tuple[StoredTimes, ...]
 

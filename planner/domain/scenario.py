@@ -17,9 +17,12 @@ from planner.domain.objective import ObjectiveSettings
 from planner.domain.placement import PlacementSettings
 from planner.domain.serving.cost import CostMode, CostSettings, CostSource
 from planner.domain.serving.deploy import DeploySettings
+from planner.domain.serving.programs import PROGRAMS, Surroundings
+from planner.domain.serving.routers import RouterBehaviour, behaviour_of
 from planner.domain.serving.routing import (
     DEFAULT_SERVING,
     SIMPLICITY,
+    LengthMeasure,
     RouterPolicy,
     RoutingForm,
     RoutingSettings,
@@ -259,6 +262,23 @@ class Scenario:
         gpus = tuple((item.gpu.name, item.count) for item in self.inventory.items) if blind else ()
         mean = max(1.0, workload.mean_input_tokens)
         return CachedPrefixes(reuse=workload.prefix, mean_prompt=mean, arrival_rps=workload.arrival_rps, gpus=gpus)
+
+    @property
+    def router(self) -> RouterBehaviour:
+        """The router that the plan is priced for: the one that it is to be deployed with, else that of its policy."""
+        if not self.deployed_router:
+            return behaviour_of(self.routing.policy)
+        return PROGRAMS[self.deployed_router](Surroundings.of(self.engine, self.deploy))
+
+    @property
+    def deployed_router(self) -> str:
+        """The program that the plan is priced for; empty: it is priced for a policy."""
+        return self.deploy.router if self.deploy.router in PROGRAMS else ""
+
+    @property
+    def most_buckets(self) -> int:
+        """Of a phase: one where the router tells lengths by bytes, as what goes astray at a cut point has no price."""
+        return self.routing.most if self.router.measure is LengthMeasure.TOKENS else 1
 
     @property
     def routing_form(self) -> RoutingForm:

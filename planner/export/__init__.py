@@ -19,7 +19,7 @@ from planner.export.checking import (
 from planner.export.engines.benchmark_commands import BenchmarkCommands, benchmark_commands, require_tools
 from planner.export.engines.dialects import ENGINES, priced_engine, read_server
 from planner.export.found import Manifest
-from planner.export.manifests import check_deployable, image_files, render
+from planner.export.manifests import check_deployable, image_files, render, router_behaviour, router_processes
 from planner.export.objects.evictions import FILE as EVICTIONS_FILE
 from planner.export.objects.migrations import FOLDER as MIGRATION_FOLDER
 from planner.export.objects.migrations import SCRIPT as MIGRATION_SCRIPT
@@ -74,6 +74,8 @@ __all__ = [
     "read_server",
     "render",
     "require_tools",
+    "router_behaviour",
+    "router_processes",
     "summarize_plan",
     "tells_fleet",
     "weights_location",

@@ -127,7 +127,8 @@ class ServingIsland:
     model's own layers or by what lies at `draft_uri`; `images`: prompts hold some.
     `partners`: of the islands that it hands KV caches to or takes them from; `exchange_gpus`: the GPU types of all that
     hang together by that, its own too. `engine`: that the plan was priced for. `per_node`: copies that may share a node
-    at most, where losses of nodes count on it (0: as many as fit).
+    at most, where losses of nodes count on it (0: as many as fit). `by_rank`: each attention rank takes requests at a
+    port of its own, in every pod of a copy; else the leader takes those of all, `by_server` says why.
     """
 
     id: str
@@ -156,6 +157,18 @@ class ServingIsland:
     exchange_gpus: tuple[GpuSpec, ...] = ()
     engine: EngineProfile = field(default_factory=EngineProfile)
     per_node: int = 0
+    by_rank: bool = False
+    by_server: str = ""
+
+    @property
+    def local_ranks(self) -> int:
+        """Attention ranks of a pod; 1 where a rank fills it, or several."""
+        return max(1, self.grouping.gpus_per_pod // (self.parallel.tp * self.parallel.pp))
+
+    @property
+    def servers(self) -> int:
+        """What takes requests by itself: copies of the model, or attention ranks."""
+        return self.grouping.groups * (self.parallel.dp if self.by_rank else 1)
 
     @property
     def mixed(self) -> bool:

@@ -1,16 +1,19 @@
 """The door: a plan becomes files, and no file leaves unchecked; and the recipes of images that no registry has, folders
 beside the manifests that `docker build` takes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
+from types import MappingProxyType
 
-from planner.domain import Plan, RouterGrid, Scenario
+from planner.domain import Plan, RouterBehaviour, RouterGrid, Scenario
 from planner.errors import ExportError
 from planner.export.checking import CrdSchemas, check_manifests
+from planner.export.checking.faults import pod_gpus
+from planner.export.checking.services import ranks_answer
 from planner.export.checking.structure import read_manifests
 from planner.export.engines.dialects import priced_engine
-from planner.export.found import Manifest
+from planner.export.found import FoundWorkload, Manifest
 from planner.export.islands import serving_islands
 from planner.export.objects.evictions import eviction_files
 from planner.export.objects.names import ROUTING, plan_slug
@@ -21,8 +24,9 @@ from planner.export.objects.shared_files import shared_files
 from planner.export.options import ExportOptions, check_heeded, check_options
 from planner.export.routers.gateways import GATEWAYS
 from planner.export.routers.intervals import island_intervals
-from planner.export.routers.registry import router_named
-from planner.export.seams import Deployment, Endpoint, RouterFiles, Target
+from planner.export.routers.ranks import RunningPods, with_ranks
+from planner.export.routers.registry import ROUTERS, check_counts, router_named
+from planner.export.seams import Deployment, Endpoint, RouterFiles, RouterProcess, Target
 from planner.export.targets import target_named
 
 
@@ -35,6 +39,7 @@ def render(
     schemas: CrdSchemas | None = None,
     grid: RouterGrid | None = None,
     router: str = "",
+    running: Mapping[str, FoundWorkload] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Manifests that deploy `plan`: file name -> YAML text; and a script of its evictions, where pods have to go. The
     same plan gives the same bytes.
@@ -42,7 +47,8 @@ def render(
     They follow our own schemas, and `schemas` where those know a kind. The scenario's priority class is used unless
     the options name another. `engine`: the plan's own where none is named. `grid`: the uniform grid that the plan's
     routing table is on, if any. `router`: who executes the routing; empty: the target's own, or nobody where that
-    cannot execute it, `none`: nobody.
+    cannot execute it, `none`: nobody. `running`: island -> what runs it already and is left as it is; the rest is
+    written for its pods.
 
     Raises:
         InputError: no such target, engine or router, an option, a name, a label or a model location that cannot be
@@ -51,11 +57,41 @@ def render(
             option or express an island, or the router cannot execute the routing; the message names it.
         InconsistentPlanError: the plan, or what was rendered from it, breaks an invariant.
     """
+    pods = {name: _running_pods(workload) for name, workload in running.items()}
+    deployment = deployment_of(plan, target=target, engine=engine, options=options, grid=grid, router=router, pods=pods)
+    chosen_target = target_named(target, deployment.engine.name)
+    try:
+        files = _files(deployment, chosen_target)
+    except ExportError as error:
+        if router or deployment.router is None:
+            raise
+        # the target's own router gives way to the table alone; what the target itself cannot do it refuses again
+        reason = f"{error.message} So no router's configuration is written; the table is for one of your own."
+        deployment = with_ranks(replace(deployment, router=None, unrouted=reason), chosen_target, pods)
+        files = _files(deployment, chosen_target)
+    if not all(kind.inventory for kind in chosen_target.kinds):  # files that describe the fleet alone deploy nothing
+        files |= _budget_files(deployment, chosen_target)
+        files |= eviction_files(deployment, classed="priority_class" not in chosen_target.unheeded)
+    check_manifests(files, plan, schemas)
+    return files
+
+
+def deployment_of(
+    plan: Plan,
+    *,
+    target: str = "lws",
+    engine: str = "",
+    options: ExportOptions | None = None,
+    grid: RouterGrid | None = None,
+    router: str = "",
+    pods: Mapping[str, RunningPods] = MappingProxyType({}),
+) -> Deployment:
+    """What is deployed, as `render` takes it and with its errors, before anything is written."""
     chosen_engine = priced_engine(plan, engine)
     chosen_options = check_deployable(plan.scenario, chosen_engine.name, target, router, options or ExportOptions())
     chosen_target = target_named(target, chosen_engine.name)
     name = plan_slug(chosen_options.name or plan.scenario.name, (*(island.id for island in plan.islands), ROUTING))
-    deployment = Deployment(
+    unranked = Deployment(
         name=name,
         plan=plan,
         islands=serving_islands(plan, name),
@@ -68,19 +104,46 @@ def render(
         applied=chosen_target.applied,
         slowest_step_ms=slowest_step_ms(plan),
     )
-    try:
-        files = _files(deployment, chosen_target)
-    except ExportError as error:
-        if router or deployment.router is None:
-            raise
-        # the target's own router gives way to the table alone; what the target itself cannot do it refuses again
-        reason = f"{error.message} So no router's configuration is written; the table is for one of your own."
-        files = _files(replace(deployment, router=None, unrouted=reason), chosen_target)
-    if not all(kind.inventory for kind in chosen_target.kinds):  # files that describe the fleet alone deploy nothing
-        files |= _budget_files(deployment, chosen_target)
-        files |= eviction_files(deployment, classed="priority_class" not in chosen_target.unheeded)
-    check_manifests(files, plan, schemas)
-    return files
+    return with_ranks(unranked, chosen_target, pods)
+
+
+def router_behaviour(plan: Plan, router: str, *, target: str, engine: str = "") -> RouterBehaviour:
+    """How a router chooses where the plan is exported with it, for `target`; raises as `render` does."""
+    options = plan.scenario.deploy
+    if not ROUTERS[router].counts_bytes:
+        options = replace(options, router_counts=ExportOptions().router_counts)
+    return deployment_of(plan, target=target, engine=engine, options=options, router=router).behaviour
+
+
+def _running_pods(workload: FoundWorkload) -> RunningPods:
+    return RunningPods(pods=workload.pods_per_copy, gpus=pod_gpus(workload.pods[0]), by_rank=ranks_answer(workload))
+
+
+def router_processes(
+    plan: Plan,
+    *,
+    engine: str = "",
+    options: ExportOptions | None = None,
+    router: str = "",
+    at: Callable[[Endpoint], Endpoint] = lambda endpoint: endpoint,
+) -> tuple[RouterProcess, ...]:
+    """The programs that execute a plan's routing, as the target `script` starts them; `at`: where each island answers,
+    in place of where that target has it.
+
+    Raises InputError and ExportError as `render` does, and where the router is no program of its own.
+    """
+    deployment = deployment_of(plan, target="script", engine=engine, options=options, router=router)
+    target = target_named(deployment.target, deployment.engine.name)
+    endpoints = target.manifests(deployment).endpoints
+    written = deployment.router.render(deployment, [at(e) for e in endpoints]) if deployment.router else RouterFiles()
+    if not written.processes:
+        name = deployment.router.name if deployment.router else "none"
+        programs = [name for name, other in ROUTERS.items() if target.name in other.targets]
+        raise ExportError(
+            f"Router {name}: must be a program that target {target.name} starts, is none.",
+            hint=f"Choose one of {', '.join(programs)}.",
+        )
+    return written.processes
 
 
 def check_deployable(
@@ -91,7 +154,7 @@ def check_deployable(
     Raises InputError and ExportError as `render` does, as far as that can be told without a plan.
     """
     chosen_target = target_named(target, engine)
-    router_named(router, chosen_target, engine)
+    check_counts(options, router_named(router, chosen_target, engine))
     check_heeded(options, chosen_target.name, chosen_target.unheeded)
     levels = scenario.cluster.levels if scenario.cluster else ()
     if "topology_labels" not in chosen_target.unheeded and not options.topology_labels:

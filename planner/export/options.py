@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from planner.domain import SWITCH_LEVELS, DeploySettings, PlacementSettings
-from planner.domain.serving.deploy import AUTOSCALERS
+from planner.domain.serving.deploy import AUTOSCALERS, COUNTS, ENDPOINTS
 from planner.errors import ExportError, InputError
 from planner.export.objects.documents import amount
 from planner.export.objects.names import is_dns_label, is_dns_subdomain, is_label_key
@@ -159,7 +159,7 @@ def check_options(options: ExportOptions, settings: PlacementSettings) -> None:
     _check_names(options)
     _check_topology(options)
     check_operating(options)
-    _check_autoscaling(options)
+    _check_choices(options)
     if options.priority_class and settings.priority > _MOST_PRIORITY:
         raise InputError(
             f"placement.priority: must be at most {_MOST_PRIORITY} for a PriorityClass, got {settings.priority}.",
@@ -243,10 +243,20 @@ def _check_topology(options: ExportOptions) -> None:
             )
 
 
-def _check_autoscaling(options: ExportOptions) -> None:
+def _check_choices(options: ExportOptions) -> None:
+    if options.ranks not in ENDPOINTS:
+        raise InputError(
+            f"deploy.ranks: must be one of {', '.join(ENDPOINTS)}, got {options.ranks!r}.",
+            hint="Choose one of them.",
+        )
     if options.autoscaling not in AUTOSCALERS:
         raise InputError(
             f"deploy.autoscaling: must be one of {', '.join(AUTOSCALERS)}, got {options.autoscaling!r}.",
+            hint="Choose one of them.",
+        )
+    if options.router_counts not in COUNTS:
+        raise InputError(
+            f"deploy.router_counts: must be one of {', '.join(COUNTS)}, got {options.router_counts!r}.",
             hint="Choose one of them.",
         )
     if not _ADDRESS.fullmatch(options.prometheus):

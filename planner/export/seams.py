@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from planner.domain import Phase, Plan, RouterBehaviour, RouterGrid
+from planner.domain.serving.deploy import COUNTS_BYTES
+from planner.domain.serving.programs import Surroundings
 from planner.export.engines.seam import Engine, Launch
 from planner.export.found import Kind
 from planner.export.islands import ServingIsland
@@ -35,6 +37,32 @@ class Deployment:
     unrouted: str = ""
     slowest_step_ms: Mapping[Phase, float] = field(default_factory=dict)
 
+    @property
+    def surroundings(self) -> Surroundings:
+        """What a router's choice depends on; ranks count as its endpoints where those of all servers are."""
+        decoding = [island for island in self.islands if island.phase is Phase.DECODE]
+        taking = [island for island in self.islands if island.phase is not Phase.DECODE]
+        ranks, decode_ranks = (
+            all(island.by_rank or island.parallel.dp == 1 for island in islands) for islands in (taking, decoding)
+        )
+        return Surroundings(
+            engine=self.engine.name,
+            ranks=ranks,
+            decode_ranks=decode_ranks,
+            counts_bytes=self.options.router_counts == COUNTS_BYTES,
+        )
+
+    @property
+    def behaviour(self) -> RouterBehaviour:
+        """How the router chooses; there must be one."""
+        assert self.router is not None, "asked of deployments with a router"
+        return self.router.behaviour(self.plan, self.surroundings)
+
+    @property
+    def chooses(self) -> str:
+        """How the router chooses among the plan's servers, in words."""
+        return self.behaviour.words([island.phase for island in self.islands])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
@@ -42,6 +70,8 @@ class Endpoint:
 
     `health_path` of the engine. `bootstrap_ports`: where each leader hands out KV caches, one for all where leaders
     have no names; empty where the engine has no such port. `selector`: labels that the answering pods alone have.
+    Where attention ranks are endpoints, `rank_ports` are those of a pod's ranks, `port` the first of them, and `ranks`
+    all ranks of all copies as `host:port`, where pods have names.
     """
 
     island: ServingIsland
@@ -51,6 +81,18 @@ class Endpoint:
     health_path: str = ""
     bootstrap_ports: tuple[int, ...] = ()
     selector: Mapping[str, str] = field(default_factory=dict)
+    rank_ports: tuple[int, ...] = ()
+    ranks: tuple[str, ...] = ()
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Where a pod takes requests."""
+        return self.rank_ports or (self.port,)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """What a router can choose among, as `host:port`: ranks, or else leaders."""
+        return self.ranks or self.leaders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +122,10 @@ class RouterProcess:
     `name`: its object's, a DNS label, and the host at which others reach it. `command`: program and arguments; the
     text `CONFIG_FOLDER` in them stands for the folder that holds `config`, (file name, text) pairs, and `$(NAMESPACE)`
     for the namespace, which the variable NAMESPACE holds. `health_path` answers 200 at `port` once it takes requests.
+    `more_ports`: further ones, (name, number), at which other programs of the router reach it.
     `watches_pods`: it asks the API server for pods by label. `resolves`: islands whose pods it finds by name, so that
-    `pods_service` of each has to resolve to all of them. `image` holds the program. `grace_s`: how long requests in
-    flight may take once it is told to end.
+    `pods_service` of each, and of each rank, has to resolve to all of them. `image` holds the program. `grace_s`: how
+    long requests in flight may take once it is told to end.
     """
 
     name: str
@@ -90,6 +133,7 @@ class RouterProcess:
     command: tuple[str, ...]
     port: int
     health_path: str
+    more_ports: tuple[tuple[str, int], ...] = ()
     config: tuple[tuple[str, str], ...] = ()
     replicas: int = 1
     watches_pods: bool = False
@@ -155,6 +199,12 @@ class PodAnnotations(Protocol):
     def __call__(self, island: ServingIsland, deployment: Deployment, launch: Launch, /) -> dict[str, str]: ...
 
 
+class RankObstacle(Protocol):
+    """Why a router cannot choose among the attention ranks of an island, in words; empty where it can."""
+
+    def __call__(self, island: ServingIsland, deployment: Deployment, /) -> str: ...
+
+
 class InnerConfig(Protocol):
     """The router's own configuration, for targets whose objects hold it; None where the plan's islands are not all in
     one such object."""
@@ -170,20 +220,23 @@ class Router:
     by and whom it chooses, for a plan; a replay prices that. `kinds` and `checks` as of a `Target`.
     `pod_labels` and `pod_annotations` are put on the pods that answer; `served_name`: what its engines must call the
     model (None: whatever they do). `inner`: its configuration inside a target's own object. `steps`: what is to be done
-    for it that is not `kubectl apply`.
+    for it that is not `kubectl apply`. `counts_bytes`: it can, where that is asked for. `rank_obstacle`: why it cannot
+    choose among the attention ranks of an island; None: it chooses servers, and leaves ranks to their engines.
     """
 
     name: str
     targets: tuple[str, ...]
     engines: tuple[str, ...]
     render: RenderRouter
-    behaviour: Callable[[Plan], RouterBehaviour]
+    behaviour: Callable[[Plan, Surroundings], RouterBehaviour]
     pod_labels: PodLabels | None = None
     pod_annotations: PodAnnotations | None = None
     served_name: Callable[[Deployment], str] | None = None
     inner: InnerConfig | None = None
     kinds: tuple[Kind, ...] = ()
     steps: TellSteps | None = None
+    counts_bytes: bool = False
+    rank_obstacle: RankObstacle | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +250,8 @@ class Target:
     `applied`: its files are Kubernetes objects, the routing table among them; else that is a file for people to read.
     `router`: name of the router that its exports come with unless another is named. `processes`: how it starts programs
     of routers; None where it cannot. `steps`: how its engines are started, where not by `kubectl apply`. `pods_of`: how
-    evictions of an island's pods can be bounded; None where nothing is evicted.
+    evictions of an island's pods can be bounded; None where nothing is evicted. `rank_obstacle`: why attention ranks of
+    an island cannot be endpoints there; None: they can wherever the engine gives them ports.
     """
 
     name: str
@@ -211,3 +265,4 @@ class Target:
     processes: RenderProcesses | None = None
     steps: TellSteps | None = None
     pods_of: SelectPods | None = None
+    rank_obstacle: RankObstacle | None = None

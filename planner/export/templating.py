@@ -67,6 +67,13 @@ def configuration_of(template: str, **values: Any) -> str:
     return _environment(_plain_word).get_template(f"{template}.cfg").render(values)
 
 
+def file_of(name: str) -> str:
+    """The text of `templates/NAME`, which has no values."""
+    loader = _environment(_plain_word).loader
+    assert loader is not None
+    return loader.get_source(_environment(_plain_word), name)[0]
+
+
 @cache
 def _environment(quoted: Callable[..., str]) -> Environment:
     """Templates whose values are written by `quoted`; those that a filter has quoted stay."""

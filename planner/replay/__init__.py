@@ -5,8 +5,8 @@ folder: as `plan.replay` does.
 """
 
 from planner.doors import make_callable
-from planner.replay.simulate import LADDER, Arrivals, Promise, simulate, sweep
+from planner.replay.simulate import LADDER, Arrivals, Promise, judge, simulate, sweep
 
-__all__ = ["LADDER", "Arrivals", "Promise", "simulate", "sweep"]
+__all__ = ["LADDER", "Arrivals", "Promise", "judge", "simulate", "sweep"]
 
 make_callable(__name__, "planner.api.planning")

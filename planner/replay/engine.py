@@ -10,13 +10,14 @@ from random import Random
 
 from planner.domain.arrivals import Failure, ReplaySettings
 from planner.domain.fleet import ReplayFleet
-from planner.domain.layout import Phase
-from planner.replay.curves import between, nearest_rows
+from planner.domain.serving.routers import Freed
+from planner.replay.curves import between
 from planner.replay.requests import Events, RequestLog, RequestTable
-from planner.replay.routing import Router, Taker
+from planner.replay.routing.router import Router
 from planner.replay.stations.decode import DecodeServer
 from planner.replay.stations.mixed import MixedServer
 from planner.replay.stations.prefill import PrefillServer
+from planner.replay.stations.serving import Taker, fresh_tokens, server_of
 from planner.replay.stations.usage import Usage
 from planner.units import MS_PER_S
 
@@ -80,17 +81,8 @@ class Engine:
             self._events.at(failure.at_s * MS_PER_S, self._fail, failure)
 
     def _server(self, number: int, mean_prompt: int) -> Taker | DecodeServer:
-        pool = self.fleet.pools[number]
-        shared = (number, pool, self.requests, self.log, self._events)
-        if pool.phase is Phase.DECODE:
-            return DecodeServer(*shared, self._done)
-        curve = pool.prompts if pool.phase is Phase.PREFILL else pool.chunks
-        assert curve is not None, "servers that take prompts in have curves of them"
-        # Routers know one speed a server: that with the mean prompt.
-        row = nearest_rows(curve.lengths, [mean_prompt])[0]
-        if pool.phase is Phase.PREFILL:
-            return PrefillServer(*shared, self._handed, row)
-        return MixedServer(*shared, self._done, row)
+        state = (self.requests, self.log, self._events)
+        return server_of(self.fleet, number, state, mean_prompt, self._handed, self._done, self._taken_in)
 
     @property
     def sent_to(self) -> Sequence[int]:
@@ -129,38 +121,21 @@ class Engine:
         self._events.until(inf)
 
     def _arrive(self, now: float, request: int) -> None:
-        choice = self._router.taker(request)
+        choice = self._router.taker(request, now)
         if choice is None:
             self._homeless.append(request)
             return
         server, rank = choice
-        log, tokens = self.log, self.requests.prompt[request]
+        log = self.log
         log.prefill[request] = server.pool
         if isinstance(server, MixedServer):
             log.decode[request] = server.pool
-        server.add(now, request, rank, self._fresh(server, rank, request, tokens))
-
-    def _fresh(self, server: Taker, rank: int, request: int, tokens: int) -> float:
-        """Tokens of a prompt that are in no cache, at least one; its blocks are then in the rank's cache."""
-        if not server.caches or self.requests.blocks is None:
-            shares = self.fleet.pools[server.pool].hit_shares
-            if not shares:
-                return tokens
-            fresh = max(1.0, tokens * (1 - shares[self.requests.row[request]]))
-            self.log.hits[request] = int(tokens - fresh)
-            return fresh
-        cache, blocks = server.caches[rank], self.requests.blocks_of(request)
-        size = self.requests.blocks.block_tokens
-        # The last token is computed in any case: the answer's first one comes out of it.
-        whole = self.fleet.pools[server.pool].hit_tokens
-        hit = min(cache.matched(blocks) * size, tokens - 1) // whole * whole
-        cache.use(blocks, size)
-        self.log.hits[request] = hit
-        return tokens - hit
+        server.add(now, request, rank, fresh_tokens(self.fleet, self.requests, log, server, rank, request))
 
     def _handed(self, now: float, request: int, server: PrefillServer, rank: int) -> None:
         """A prompt is taken in: its cache goes to a decode server."""
-        target = self._router.answerer(request)
+        self._taken_in(request)
+        target = self._router.answerer(request, now)
         if target is None:
             # Nobody can take the cache: the prompt is taken in again when somebody is back.
             self.log.begin_anew(request)
@@ -186,7 +161,11 @@ class Engine:
             target.expect(-1)
             self._again(now, [request])
 
-    def _done(self, now: float, _: int) -> None:
+    def _taken_in(self, request: int) -> None:
+        self._router.freed(request, Freed.PREFILLED)
+
+    def _done(self, now: float, request: int) -> None:
+        self._router.freed(request, None)
         self.finished += 1
         if self._closed and self._following < len(self.requests):
             self.requests.arrival_ms[self._following] = now
@@ -210,6 +189,7 @@ class Engine:
     def _again(self, now: float, requests: Sequence[int]) -> None:
         """Requests begin anew, as if they had only come."""
         for request in requests:
+            self._router.freed(request, None)
             self.log.begin_anew(request)
             self._arrive(now, request)
 

@@ -110,6 +110,11 @@ class Events:
             action(now, subject)
 
     @property
+    def next_ms(self) -> float:
+        """The moment of the next one; infinite where none is to come."""
+        return self._heap[0][0] if self._heap else math.inf
+
+    @property
     def pending(self) -> int:
         """How many are to come."""
         return len(self._heap)

@@ -74,13 +74,20 @@ def simulate(
             progress((number + done) / len(settings.seeds))
 
         runs.append(_run(fleet, settings, arrivals_of(rate_rps, seed), seed, listen))
+    return judge(fleet, promise, settings, rate_rps, runs)
+
+
+def judge(
+    fleet: ReplayFleet, promise: Promise, settings: ReplaySettings, rate_rps: float, runs: Sequence[SeedRun]
+) -> ReplayResult:
+    """What runs at a rate, one a seed, make of the levels, whoever chose the servers."""
     total, buckets = groups_of(runs, fleet, promise.slo)
     islands = islands_of(runs, fleet)
     misrouted, refused = misroutes_of(runs, fleet)
     result = ReplayResult(
         plan=promise.plan,
         trace=promise.trace,
-        policy=settings.policy,
+        router=settings.router.name,
         arrivals=promise.arrivals,
         rate_rps=rate_rps,
         promise_rps=promise.promise_rps,

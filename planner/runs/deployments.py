@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from planner import export, files
 from planner.domain import DeploySettings, Plan, RouterGrid
 from planner.domain.serving.deploy import ExportRecord
+from planner.export.found import FoundWorkload
 from planner.files.cluster.flextopo_files import flextopo_document
 from planner.plans.provenance import planner_version
 from planner.plans.router_grid import CELLS, MOST_CELLS, grid_of
@@ -78,11 +80,13 @@ def render_plan(
     topology_objects: bool = False,
     router: str = "",
     price_router: bool = False,
+    running: Mapping[str, FoundWorkload] = MappingProxyType({}),
 ) -> Rendered:
     """Manifests of `plan` for `target`; `cells` of prompt length where the target's router has a grid.
 
     Target, router and options are the scenario's where they are not given. `topology_objects`: with those of the nodes
-    that the plan lies on. `price_router`: a replay tells what the router gives up of the promise.
+    that the plan lies on. `price_router`: a replay tells what the router gives up of the promise. `running`: island ->
+    what runs it and is left as it is.
 
     Raises what `export.render`, `export.node_files` and `router_grid.grid_of` raise.
     """
@@ -91,7 +95,14 @@ def render_plan(
     topology = topology_files(plan, schemas) if topology_objects else {}
     routed, grid = routed_plan(plan, target=target, cells=cells)
     texts = export.render(
-        routed, target=target, engine=engine, options=settings, schemas=schemas, grid=grid, router=router
+        routed,
+        target=target,
+        engine=engine,
+        options=settings,
+        schemas=schemas,
+        grid=grid,
+        router=router,
+        running=running,
     )
     texts = {**texts, **topology}
     engine_name = export.priced_engine(routed, engine).name

@@ -86,14 +86,16 @@ def written_again(record: ExportRecord, plan: Plan, origin: str) -> dict[str, st
             f"{digest[:_DIGITS]}, was from {record.plan_digest[:_DIGITS]}.",
             hint="Give the run that it was exported from, or export this one again.",
         )
+    running = engines_of(_texts(record))
     rendered = render_plan(
         plan,
         engine=record.engine,
         options=record.options,
         cells=record.cells,
         topology_objects=record.topology_objects,
+        running=running,
     )
-    texts = with_engines(rendered.files, engines_of(_texts(record))) if record.carried else rendered.files
+    texts = with_engines(rendered.files, running) if running else rendered.files
     return {**texts, **rendered.images}
 
 

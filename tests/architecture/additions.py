@@ -211,7 +211,8 @@ ROUTER = Addition(
         "planner/export/routers/shares.py": new(
             '"""A router that knows shares of services alone."""\n\n'
             "from collections.abc import Sequence\n\n"
-            "from planner.domain import Plan, RouterBehaviour, RouterPolicy\n"
+            "from planner.domain import Endpoints, Plan, RouterBehaviour, Rule, one_layer\n"
+            "from planner.domain.serving.programs import Surroundings\n"
             "from planner.export.objects.documents import yaml_text\n"
             "from planner.export.seams import Deployment, Endpoint, Router, RouterFiles\n\n\n"
             "def _render(deployment: Deployment, endpoints: Sequence[Endpoint], /) -> RouterFiles:\n"
@@ -220,8 +221,9 @@ ROUTER = Addition(
             '    metadata = {"name": f"{deployment.name}-shares", "labels": labels}\n'
             '    document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}\n'
             '    return RouterFiles(files={"shares.yaml": yaml_text(("Shares.",), [document])})\n\n\n'
-            "def _behaviour(_plan: Plan) -> RouterBehaviour:\n"
-            "    return RouterBehaviour(policy=RouterPolicy.RANDOM)\n\n\n"
+            "def _behaviour(_plan: Plan, _around: Surroundings, /) -> RouterBehaviour:\n"
+            "    drawn = one_layer(Endpoints.SERVER, Rule.RANDOM, by_speed=True)\n"
+            '    return RouterBehaviour(name="shares", prefill=drawn, decode=drawn[:1], mixed=drawn)\n\n\n'
             'SHARES = Router(\n    name="shares",\n    targets=("lws",),\n    engines=("vllm",),\n    render=_render,\n'
             "    behaviour=_behaviour,\n)\n"
         ),

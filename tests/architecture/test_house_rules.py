@@ -70,6 +70,7 @@ OWNERS = {
     ),
     "dask": ("planner/runs/batches/",),
     "distributed": ("planner/runs/batches/",),
+    "tornado": ("planner/runs/rehearsal/",),
     "pyarrow": ("planner/files/",),
     "networkx": ("planner/placement/flextopo.py",),
     "highspy": ("planner/milp.py",),
@@ -397,7 +398,7 @@ CROWDED = {
     "planner/files/disk": 18,
     "planner/files/plan": 18,  # a file a kind of document, and what is common to them
     "planner/export": 18,  # a file a sort of what is written, and a batch's objects, which are of no plan
-    "planner/runs": 18,  # a file a job of the command line
+    "planner/runs": 19,  # a file a job of the command line
     "planner/api": 20,  # a file a subject of notebooks
 }
 

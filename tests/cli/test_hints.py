@@ -56,6 +56,7 @@ SERVES: dict[str, str] = {
     "runs/batches/dask_engine/": "--executor",
     "runs/batches/jobs.py": "batch",
     "runs/batches/running.py": "plan",
+    "runs/rehearsal/": "rehearse",
     "runs/batches/sweeps.py": "sweep",
     "runs/cluster_import.py": "cluster import",
     "runs/cluster_sources.py": "cluster import",

@@ -175,7 +175,7 @@ def _deep(folder: Path) -> None:
         (_link_out, ("link.yaml: must not be a link out of the folder",)),
         (_dead_link, ("must name a Service",)),
         (_large, ("must have at most 64 MiB together",)),
-        (_empty, ("must hold manifests (.yaml, .yml, .json, .sh, .cfg), holds none",)),
+        (_empty, ("must hold manifests (.yaml, .yml, .json, .sh, .cfg, .lua), holds none",)),
         (_one_less, ("routing", "must name a Service")),
         (_deep, ("deep.yaml",)),
     ],

@@ -68,7 +68,7 @@ class StandIn:
         return ReplayResult(
             plan=plan.scenario.name,
             trace="mine",
-            policy=settings.policy,
+            router=settings.router.name,
             arrivals=settings.arrivals.process.value,
             rate_rps=rate_rps,
             promise_rps=plan.buckets.promise_rps if plan.buckets else plan.throughput_rps,
@@ -182,7 +182,7 @@ def test_settings_are_those_typed(planner: Command, run: Path, trace: Path, engi
     options += ["--warm-up", "0.2", "--storage-gb-s", "3", "--fail", f"{island}@9:2", "--fail", f"{island}@5:all"]
     assert planner("replay", run, "--trace", trace, *options).status == EXIT_DONE
     settings = engine.settings
-    assert (settings.policy.value, settings.requests, settings.seeds) == ("least_work", 50, (4, 5))
+    assert (settings.router.name, settings.requests, settings.seeds) == ("least_work", 50, (4, 5))
     assert (settings.warm_up, settings.storage_gb_s) == (0.2, 3)
     assert (settings.arrivals.process, settings.arrivals.variation) == (ArrivalProcess.GAMMA, 4)
     assert settings.arrivals.between == (0, 20)
@@ -279,7 +279,7 @@ def test_a_failure_after_the_last_request_is_noted(planner: Command, run: Path, 
 def test_python_has_the_same(run: Path, engine: StandIn) -> None:
     plan = load_plan(run)
     replay = plan.replay("lengths", "0.5x", policy="random", seeds=2, arrivals="gamma", variation=3.0)
-    assert (engine.settings.policy.value, engine.settings.seeds) == ("random", (0, 1))
+    assert (engine.settings.router.name, engine.settings.seeds) == ("random", (0, 1))
     assert engine.settings.arrivals.variation == 3.0
     assert replay.holds
     assert replay.record.plan in replay._repr_html_()

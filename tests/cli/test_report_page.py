@@ -110,7 +110,7 @@ def replay_document(plan, **changes) -> dict:
         "capacity_rps": plan.throughput_rps,
         "rate_rps": 7.0,
         "holds": True,
-        "policy": "least_work",
+        "router": "least_work",
         "summary": "All is well.",
         "buckets": buckets,
     } | changes

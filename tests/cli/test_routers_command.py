@@ -21,14 +21,18 @@ def test_every_router_of_the_engine_is_priced_or_refuses(planner: Command, bucke
     answer = planner("routers", bucketed, "--json")
     assert answer.status == 0, answer.err
     first, *others = answer.json
-    assert (first["router"], first["policy"], first["misrouted"]) == ("the plan's", "least_work", 0.0)
+    assert (first["router"], first["chooses"], first["misrouted"]) == (
+        "the plan's",
+        "server: least work for its speed, rank: least work",
+        0.0,
+    )
     assert {row["router"] for row in others} == {name for name, router in ROUTERS.items() if "vllm" in router.engines}
     for row in others:
         assert (row["refusal"] is None) == (row["within_levels"] is not None)
         assert row["refusal"] is not None or row["within_levels"] <= first["within_levels"] + 0.01
     answer = planner("replay", bucketed, "--router", "haproxy", "--trace", "lengths", "--requests", "500", "--json")
     assert answer.status == 0, answer.err
-    assert answer.json["policy"] == next(row["policy"] for row in others if row["router"] == "haproxy")
+    assert answer.json["router"] == "haproxy"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from prefill_simulation import PrefillPool, arrivals_ms
 
 from planner.cost import CostContext
 from planner.cost.serving import Arrivals, Buckets, Levels, PrefillServers
-from planner.cost.serving.prefill_servers import STEP_TOKENS
+from planner.cost.serving.step_curves import STEP_TOKENS
 from planner.domain import CostSettings, ParallelConfig, SloSettings, Workload
 from planner.files import load_workload
 from planner.workload import divide

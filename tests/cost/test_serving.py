@@ -16,9 +16,9 @@ from planner.cost.attention import cache_bytes_per_sequence
 from planner.cost.rates import pool_share
 from planner.cost.serving import Arrivals, Buckets, DecodeServers, Levels, PrefillServers, RestOfStep, late_share
 from planner.cost.serving.decode_servers import BATCHES, FULL_MOMENTS, Stay, largest_load
-from planner.cost.serving.prefill_servers import STEP_TOKENS, StepCurves
+from planner.cost.serving.step_curves import STEP_TOKENS, StepCurves
 from planner.cost.step import Steps, step_cost
-from planner.domain import CostSettings, ParallelConfig, Phase, RouterPolicy, SloSettings
+from planner.domain import CostSettings, ParallelConfig, Phase, RouterPolicy, SloSettings, behaviour_of
 from planner.units import GB
 
 LOAD = workload((128, 1024, 4096, 7000), (0.4, 0.3, 0.2, 0.1), mean_output_tokens=200, max_output_tokens=1000)
@@ -175,7 +175,7 @@ QUICKER = replace(  # no stages, and steps that take as long as a stage does
 def test_a_pipeline_makes_requests_wait_as_steps_of_a_stages_length_do(policy: RouterPolicy, load: float) -> None:
     """A pipeline of p stages starts a step each time that a stage ends. Whoever waits for that sees a server without
     stages whose steps take a p-th; only the prompt's own step takes all p."""
-    full, arrivals = PIPELINE.full_rps(BUCKETS), Arrivals(policy=policy)
+    full, arrivals = PIPELINE.full_rps(BUCKETS), Arrivals(layers=behaviour_of(policy).prefill)
     assert full == pytest.approx(QUICKER.full_rps(BUCKETS))
     assert (full > 0).all()
     pipeline, plain = (
@@ -285,7 +285,12 @@ def test_drawn_servers_are_as_full_as_one_alone_with_its_share_of_the_bursts(ser
     cell = np.ones((1, 1))
     stay = Stay(places=64 * cell, stays_ms=20_000 * cell, patience_ms=200 * cell, misses=0.001)
     drawn, alone = (
-        largest_load(stay, share * cell, replace(Arrivals.varied(counts), policy=RouterPolicy.RANDOM), served=False)
+        largest_load(
+            stay,
+            share * cell,
+            replace(Arrivals.varied(counts), layers=behaviour_of(RouterPolicy.RANDOM).prefill),
+            served=False,
+        )
         for share, counts in ((servers, 41.0), (1.0, 1 + 40.0 / servers))
     )
     assert drawn == pytest.approx(alone)

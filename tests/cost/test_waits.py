@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.cost.serving.waits import POISSON, Arrivals, FullRanks, WaitTail, wait_tail
-from planner.domain import CountDispersion, RouterPolicy
+from planner.domain import CountDispersion, RouterPolicy, behaviour_of
 
 WINDOWS = (0.1, 1.0, 10.0, 100.0)
 BURSTS = CountDispersion(windows_s=WINDOWS, dispersion=(2.0, 8.0, 30.0, 60.0))
@@ -16,6 +16,10 @@ BURSTS = CountDispersion(windows_s=WINDOWS, dispersion=(2.0, 8.0, 30.0, 60.0))
 
 def cell(value: float) -> np.ndarray:
     return np.array([[value]])
+
+
+def behind(policy: RouterPolicy, counts: CountDispersion | None = None) -> Arrivals:
+    return Arrivals.of(behaviour_of(policy).prefill, counts)
 
 
 def tail_of(arrivals: Arrivals, rho: float = 0.8, *, dp: float = 4.0, servers: float = 6.0) -> WaitTail:
@@ -38,12 +42,12 @@ def test_the_likeliest_time_gives_the_closed_form_where_counts_vary_alike(
 ) -> None:
     """At t = y / (1 - rho), between the times that are tried."""
     nearly = CountDispersion(windows_s=(1e-6, 1e4), dispersion=(level, level * (1 + 1e-9)))
-    tail = tail_of(Arrivals.of(RouterPolicy.LEAST_WORK, nearly), rho).at(cell(wait_ms))
+    tail = tail_of(behind(RouterPolicy.LEAST_WORK, nearly), rho).at(cell(wait_ms))
     assert tail == pytest.approx((level + 0.5) / (2 * 0.6 * (1 - rho)), rel=0.02)
 
 
 def test_a_queue_that_takes_longer_to_fill_sees_longer_bursts() -> None:
-    tail = tail_of(Arrivals.of(RouterPolicy.LEAST_WORK, BURSTS))
+    tail = tail_of(behind(RouterPolicy.LEAST_WORK, BURSTS))
     waits = [float(tail.at(cell(wait))[0, 0]) for wait in (50, 500, 5000, 20000)]
     assert waits == sorted(waits)
     poisson = float(tail_of(POISSON).at(cell(500))[0, 0])
@@ -51,7 +55,7 @@ def test_a_queue_that_takes_longer_to_fill_sees_longer_bursts() -> None:
 
 
 def test_a_bucket_of_few_requests_sees_weaker_bursts() -> None:
-    bursts = Arrivals.of(RouterPolicy.LEAST_WORK, BURSTS)
+    bursts = behind(RouterPolicy.LEAST_WORK, BURSTS)
     assert bursts.thinned(1.0) == bursts
     assert bursts.thinned(0.25).dispersion == (1.25, 2.75, 8.25, 15.75)
     assert POISSON.thinned(0.3) == POISSON
@@ -69,8 +73,9 @@ def test_counts_of_times_below_the_first_window_are_those_of_a_process_that_swit
         return 1 + excess * (1 + np.expm1(-turns) / turns)
 
     windows = (1.0, 10.0, 100.0)
-    arrivals = Arrivals.of(
-        RouterPolicy.LEAST_WORK, CountDispersion(windows_s=windows, dispersion=tuple(map(counts, windows)))
+    arrivals = behind(
+        RouterPolicy.LEAST_WORK,
+        CountDispersion(windows_s=windows, dispersion=tuple(map(counts, windows))),
     )
     assert arrivals.at(np.array([share * 1000.0]))[0] - 1 == pytest.approx(counts(share) - 1, rel=0.02)
 
@@ -85,7 +90,7 @@ def test_a_servers_counts_are_those_of_a_sample_sent_to_it(policy: RouterPolicy)
         np.arange(len(times)) % servers if policy is RouterPolicy.ROUND_ROBIN else rng.integers(0, servers, len(times))
     )
     counts = np.bincount((times[places == 0] / window).astype(int), minlength=4000)
-    arrivals = replace(Arrivals.varied(15.0), policy=policy)
+    arrivals = replace(Arrivals.varied(15.0), layers=behind(policy).layers)
     share = float(arrivals.of_server(np.array([[1 / servers]])).ravel()[0])
     assert counts.var() / counts.mean() == pytest.approx(share, rel=0.08)
 
@@ -96,13 +101,15 @@ def test_a_ranks_counts_are_those_of_every_nth_request_of_its_server() -> None:
     moments = np.sort(rng.uniform(0, 4e6, 40_000))
     times = np.repeat(moments, rng.geometric(1 / 8, len(moments)))[::ranks]  # I = 15 of all
     counts = np.bincount((times / window).astype(int), minlength=4000)
-    tail = tail_of(replace(Arrivals.varied(15.0), policy=RouterPolicy.RANDOM), dp=float(ranks), servers=1.0)
+    tail = tail_of(
+        replace(Arrivals.varied(15.0), layers=behind(RouterPolicy.RANDOM).layers), dp=float(ranks), servers=1.0
+    )
     assert counts.var() / counts.mean() == pytest.approx(float(tail.counts.ravel()[0]), rel=0.08)
 
 
 def test_one_server_behind_any_router_is_one_queue() -> None:
     """Drawn or balanced: with one server of one rank there is nothing to choose."""
-    drawn = tail_of(Arrivals(policy=RouterPolicy.RANDOM), dp=1.0, servers=1.0)
+    drawn = tail_of(behind(RouterPolicy.RANDOM), dp=1.0, servers=1.0)
     balanced = tail_of(POISSON, dp=1.0, servers=1.0)
     # a full step of 8192 tokens in 80 ms is 0.1024 requests a ms
     assert drawn.at(cell(100)) == pytest.approx(balanced.at(cell(100)) * 0.1 / 0.1024)
@@ -111,11 +118,11 @@ def test_one_server_behind_any_router_is_one_queue() -> None:
 @pytest.mark.parametrize("counts", [None, BURSTS])
 def test_the_less_a_router_sees_the_longer_the_wait(counts: CountDispersion | None) -> None:
     order = (RouterPolicy.LEAST_WORK, RouterPolicy.RANKS_IN_TURN, RouterPolicy.RANDOM)
-    waits = [float(tail_of(Arrivals.of(policy, counts)).at(cell(1000))[0, 0]) for policy in order]
+    waits = [float(tail_of(behind(policy, counts)).at(cell(1000))[0, 0]) for policy in order]
     assert waits == sorted(waits)
-    assert float(tail_of(Arrivals.of(RouterPolicy.ROUND_ROBIN, counts)).at(cell(1000))[0, 0]) <= waits[-1]
+    assert float(tail_of(behind(RouterPolicy.ROUND_ROBIN, counts)).at(cell(1000))[0, 0]) <= waits[-1]
 
 
 def test_policies_that_rank_servers_by_work_share_a_tail() -> None:
     for policy in (RouterPolicy.OVERFLOW, RouterPolicy.PREFIX_AWARE):
-        assert tail_of(replace(POISSON, policy=policy)).at(cell(1000)) == tail_of(POISSON).at(cell(1000))
+        assert tail_of(behind(policy)).at(cell(1000)) == tail_of(POISSON).at(cell(1000))

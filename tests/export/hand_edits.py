@@ -36,6 +36,7 @@ class HandEdit:
 
 
 _PORT = "          - name: VLLM_NIXL_SIDE_CHANNEL_PORT\n            value: '5600'\n"  # vLLM's own default
+_RANKS = "- --data-parallel-multi-port-external-lb"
 _HOST = (
     "          - name: VLLM_NIXL_SIDE_CHANNEL_HOST\n            valueFrom:\n              fieldRef:\n"
     "                fieldPath: status.podIP\n"
@@ -87,7 +88,9 @@ WRONG_EDITS = (
         ("ranks of a pod", "--data-parallel-size-local=8", "--data-parallel-size-local=4", ""),
         ("start rank", "- '8'\n", "- '4'\n", ""),
         ("duplicate flag", "--max-num-seqs=64", "--max-num-seqs=128\n          - --max-num-seqs=64", ""),
-        ("front ends of a headless pod", "- --headless", "- --headless\n          - --api-server-count=8", "parsers"),
+        ("front ends of a pod of ranks", _RANKS, f"{_RANKS}\n          - --api-server-count=8", "parsers"),
+        ("ranks behind one port", f"          {_RANKS}\n", "", ""),
+        ("more ranks in a pod than in a copy", "data-parallel-size=32", "data-parallel-size=4", "parsers"),
         ("rendezvous port of one pod", "rpc-port=13345", "rpc-port=13346", "", "first"),
         ("rendezvous port out of range", "rpc-port=13345", "rpc-port=70000", ""),
         ("batch", "--max-num-seqs=64", "--max-num-seqs=256", ""),
@@ -97,7 +100,7 @@ WRONG_EDITS = (
         ("image of another engine", "vllm/vllm-openai:v0.33.0", "lmsysorg/sglang:v0.5.23", ""),
         ("image without a version", "vllm-openai:v0.33.0", "vllm-openai:latest", ""),
         ("probe path", "path: /health", "path: /healthy", ""),
-        ("probe port", "port: http\n", "port: https\n", ""),
+        ("probe port", "port: health\n", "port: https\n", ""),
         ("shared memory's unit", "sizeLimit: 16Gi", "sizeLimit: 16GB", ""),
         ("shared memory beyond the pod's", "sizeLimit: 16Gi", "sizeLimit: 600Gi", ""),
         ("GPU limit", "nvidia.com/gpu: 8", "nvidia.com/gpu: 4", ""),
@@ -233,7 +236,7 @@ HARMLESS_EDITS = (
 )
 
 _STARTUP = (
-    "          startupProbe:\n            httpGet:\n              path: /health\n              port: http\n"
+    "          startupProbe:\n            httpGet:\n              path: /health\n              port: health\n"
     "            periodSeconds: 10\n            timeoutSeconds: 5\n            failureThreshold: 330\n"
 )
 OPERATING_EDITS = (
@@ -251,16 +254,24 @@ OPERATING_EDITS = (
 )
 """Edits of what it takes to operate pods."""
 
-_WORKER = "        - --prefill\n        - http://mixed-fleet-h200-0-1.mixed-fleet-h200-0:8000\n"
+_WORKER = (
+    '        server mixed-fleet-h200-0-5 "mixed-fleet-h200-0-1.mixed-fleet-h200-0.${NAMESPACE}.svc.cluster.local:8001" '
+    "weight 256 maxconn 4 check\n"
+)
 ROUTER_EDITS = (
     *edits(
         (LWS[0], "router.yaml"),
         ("dropped worker", _WORKER, "", ""),
         ("worker twice", _WORKER, 2 * _WORKER, ""),
-        ("worker of another phase", "http://mixed-fleet-h20-1-0.mixed-fleet-h20-1:", "http://mixed-fleet-h200-0:", ""),
+        ("worker of another phase", '"mixed-fleet-h20-1-0.mixed-fleet-h20-1.', '"mixed-fleet-h200-0.', ""),
+        ("phases swapped", "http://mixed-fleet-router:10101", "http://mixed-fleet-router:10100", ""),
         ("weight", "weight 256", "weight 25", ""),
         ("server of nobody", "fleet-router-0-split.${NAMESPACE}", "fleet-router-9-split.${NAMESPACE}", ""),
         ("router's image without a version", "haproxy:2.6.12", "haproxy:latest", ""),
+    ),
+    *edits(
+        (LLM_D[0], "llm-d-router.yaml"),
+        ("ports of a pool", "        - number: 8001\n", "", ""),
     ),
     *edits(LLM_D, ("range cut short", "length-range: 0-6094", "length-range: 0-2047", "", "first")),
 )

@@ -37,7 +37,7 @@ def test_roles_are_the_islands_of_target_lws(engine: str) -> None:
     roles = the_set(dset(example_plan(), engine))["spec"]["roles"]
     sets = [
         d
-        for text in render(example_plan(), engine=engine).values()
+        for text in render(example_plan(), engine=engine, router="none").values()
         for d in load_documents(text)
         if d["kind"] == "LeaderWorkerSet"
     ]

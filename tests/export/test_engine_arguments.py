@@ -13,7 +13,7 @@ from quick_yaml import load_documents
 from planner.domain import ENGINE_MEMORY_SHARE, PHASES, MlaAttention, ParallelConfig, Phase, PlannedIsland
 from planner.domain.model import Indexer
 from planner.errors import ExportError, InconsistentPlanError
-from planner.export import render
+from planner.export import ExportOptions, render
 
 # (tp, dp, GPUs a host) -> (pods, GPUs a pod): the largest divisor that no tensor-parallel group straddles
 GROUPINGS = {
@@ -38,7 +38,8 @@ def group_of(other: PlannedIsland, engine: str, **changes: Any) -> dict[str, Any
     stages = other.parallel.pp if other.parallel else 1  # SGLang hands caches over between as many
     partner = island("partner", "H200", phase, ParallelConfig(tp=8, dp=1, pp=stages))
     types = (gpu("H200"), gpu("H20", gpus_per_host=changes.pop("gpus_per_host", 8)))
-    files = render(plan_of((other, partner), gpus=types, **changes), engine=engine)
+    options = ExportOptions(ranks=changes.pop("ranks", "auto"))
+    files = render(plan_of((other, partner), gpus=types, **changes), engine=engine, options=options)
     workload = next(iter(load_documents(next(iter(files.values())))))
     group: dict[str, Any] = workload["spec"]["leaderWorkerTemplate"]
     return group
@@ -97,7 +98,7 @@ def worker_start_rank(container: dict[str, Any], index: int) -> int:
 
 @pytest.mark.parametrize(("tp", "dp"), [(1, 32), (4, 4), (2, 6), (1, 37), (8, 2)])
 def test_vllm_ranks_cover_every_rank_once(tp: int, dp: int) -> None:
-    group = group_of(an_island(tp, dp), "vllm")
+    group = group_of(an_island(tp, dp), "vllm", ranks="server")
     leader, worker = containers(group)
     assert worker is not None
     local = int(flags(leader)["data-parallel-size-local"])
@@ -110,7 +111,7 @@ def test_vllm_ranks_cover_every_rank_once(tp: int, dp: int) -> None:
 
 
 def test_the_vllm_leader_gets_no_start_rank_and_workers_are_headless() -> None:
-    leader, worker = containers(group_of(an_island(1, 32), "vllm"))
+    leader, worker = containers(group_of(an_island(1, 32), "vllm", ranks="server"))
     assert worker is not None
     assert "headless" not in flags(leader)
     assert "data-parallel-start-rank" not in flags(leader)

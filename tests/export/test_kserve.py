@@ -109,7 +109,7 @@ DRAIN = "shutdown-timeout"  # the preset's own, from what is left of the grace p
 
 
 def test_a_group_leaves_the_degrees_to_the_preset() -> None:
-    lws = next(iter(load_documents(render(example_plan())["02-h20-0.yaml"])))
+    lws = next(iter(load_documents(render(example_plan(), router="none")["02-h20-0.yaml"])))
     arguments = lws["spec"]["leaderWorkerTemplate"]["leaderTemplate"]["spec"]["containers"][0]["args"]
     decode = services(kserve(example_plan()))[0]["spec"]
     assert decode["parallelism"] == {"tensor": 1, "data": 32, "dataLocal": 8, "expert": True}

@@ -140,8 +140,10 @@ def test_the_script_of_a_group_starts_the_leaders_words_or_the_workers(index: st
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_group_runs_what_target_lws_runs_but_for_the_decode_port(engine: str) -> None:
-    body = values(llm_d(example_plan(), engine))["01.values.yaml"]
-    lws = [load_documents(render(example_plan(), engine=engine)[f]) for f in ("01-h200-0.yaml", "02-h20-0.yaml")]
+    by_server = ExportOptions(ranks="server")
+    body = values(llm_d(example_plan(), engine, options=by_server))["01.values.yaml"]
+    others = render(example_plan(), engine=engine, options=by_server)
+    lws = [load_documents(others[f]) for f in ("01-h200-0.yaml", "02-h20-0.yaml")]
     for role, documents in zip(("prefill", "decode"), lws, strict=True):
         group = next(iter(documents))["spec"]["leaderWorkerTemplate"]
         both = [group[key]["spec"]["containers"][0] for key in ("leaderTemplate", "workerTemplate")]

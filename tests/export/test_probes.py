@@ -81,7 +81,8 @@ def test_the_budget_follows_the_storage(speed: float) -> None:
 
 
 def test_workers_of_a_group_have_no_probes_and_outlive_their_leader() -> None:
-    (decode,) = [d for d in load_documents(render(example_plan())["02-h20-0.yaml"]) if d["kind"] == "LeaderWorkerSet"]
+    text = render(example_plan(), options=ExportOptions(ranks="server"))["02-h20-0.yaml"]
+    (decode,) = [d for d in load_documents(text) if d["kind"] == "LeaderWorkerSet"]
     group = decode["spec"]["leaderWorkerTemplate"]
     leader, worker = (group[f"{part}Template"]["spec"] for part in ("leader", "worker"))
     engine = worker["containers"][0]

@@ -15,7 +15,7 @@ from test_target_contract import PAIRS, SERVING, each_case, rendered
 
 from planner.domain import PHASES, DeployedPlan, ParallelConfig, Plan, PlannedIsland
 from planner.errors import InputError
-from planner.export import ENGINES, read_plan, render, summarize_plan
+from planner.export import ENGINES, ExportOptions, read_plan, render, summarize_plan
 
 TELLING = [pair for pair in PAIRS if pair not in SERVING]
 
@@ -140,8 +140,9 @@ def test_a_table_that_is_none_is_told(target: str, path: tuple[str | int, ...], 
 
 
 def test_two_plans_in_one_folder_are_told() -> None:
-    one = render(single_node_plan(), target="script")
-    other = render(single_node_plan(), target="kubernetes")
+    by_server = ExportOptions(ranks="server")
+    one = render(single_node_plan(), target="script", options=by_server)
+    other = render(single_node_plan(), target="kubernetes", options=by_server)
     mixed = {**one, "02-h20-0.yaml": other["02-h20-0.yaml"]}
     mixed.pop("02-h20-0.sh")
     with pytest.raises(InputError, match=r"02-h20-0.yaml, Deployment .*planner/target: must be 'script' as in 01-"):

@@ -12,7 +12,8 @@ from quick_yaml import load_documents
 from routed_plans import bucketed_plan
 from router_reading.comparing import router_faults
 
-from planner.domain import Phase, Plan, RouterPolicy
+from planner.domain import Counted, Phase, Plan, Rule
+from planner.domain.serving.programs import Surroundings
 from planner.errors import ExportError
 from planner.export import ROUTERS, render
 from planner.export.engines.arguments import read_flags
@@ -69,8 +70,8 @@ def test_pods_of_both_phases_are_combined() -> None:
     files = render(TOGETHER, target="kubernetes", router="aibrix")
     assert '"combined": true' in files[sorted(files)[0]]
     assert "role-name: combined" in files[sorted(files)[0]]
-    assert ROUTERS["aibrix"].behaviour(TOGETHER).policy is RouterPolicy.RANDOM
-    assert ROUTERS["aibrix"].behaviour(SPLIT).policy is RouterPolicy.SHORTEST_QUEUE
+    assert ROUTERS["aibrix"].behaviour(TOGETHER, Surroundings()).mixed[0].rule is Rule.RANDOM
+    assert ROUTERS["aibrix"].behaviour(SPLIT, Surroundings()).prefill[0].counts is Counted.REQUESTS
 
 
 def test_the_gateway_has_to_heed_lengths() -> None:

@@ -12,7 +12,8 @@ from dynamo_plans import CONFIG, FRONT, router_config, two_pool_plan
 from routed_plans import bucketed_plan
 from router_reading.comparing import router_faults
 
-from planner.domain import LengthMeasure, Phase, Plan, RouterPolicy
+from planner.domain import Counted, Endpoints, Phase, Plan
+from planner.domain.serving.programs import Surroundings
 from planner.errors import ExportError
 from planner.export import ROUTERS, render
 from planner.runs.deployments import render_plan
@@ -70,6 +71,6 @@ def test_aggregated_buckets_are_refused_as_no_router_there_goes_by_length(plan: 
 
 
 def test_it_says_what_it_goes_by() -> None:
-    behaviour = ROUTERS["dynamo"].behaviour(two_pool_plan())
-    assert (behaviour.policy, behaviour.measure) == (RouterPolicy.LEAST_WORK, LengthMeasure.TOKENS)
+    behaviour = ROUTERS["dynamo"].behaviour(two_pool_plan(), Surroundings())
+    assert (behaviour.mixed[0].among, behaviour.mixed[0].counts) == (Endpoints.RANK, Counted.TOKENS)
     assert any("cells of one width" in note for note in behaviour.notes)

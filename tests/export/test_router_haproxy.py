@@ -18,7 +18,9 @@ from router_reading.haproxy import prompt_tokens, read_backends
 from routers_run.drawn_plans import drawn_plan
 from routers_run.programs_run import program_words
 
-from planner.domain import PHASES, LengthMeasure, ParallelConfig, Phase, Plan, RouterPolicy
+from planner.domain import PHASES, LengthMeasure, ParallelConfig, Phase, Plan, RouterBehaviour
+from planner.domain.serving.programs import Surroundings
+from planner.domain.serving.routers import Rule
 from planner.errors import InputError
 from planner.export import ExportOptions, render
 from planner.export.routers.haproxy import body_bytes
@@ -181,18 +183,17 @@ def test_pods_are_restricted_and_survive_a_drain() -> None:
             assert "nvidia.com/gpu" not in container["resources"]["limits"]
         assert deployment["spec"]["replicas"] == 2
     assert sum(d["kind"] == "PodDisruptionBudget" for d in documents) == 2
-    (role,) = (d for d in documents if d["kind"] == "Role")
-    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
+    assert not any(d["kind"] in ("Role", "ServiceAccount") for d in documents)  # HAProxy finds pods by name
+
+
+def told(plan: Plan) -> RouterBehaviour:
+    """What HAProxy does of a plan for vLLM."""
+    return ROUTERS["haproxy"].behaviour(plan, Surroundings())
 
 
 def test_what_it_does_is_told() -> None:
-    told = ROUTERS["haproxy"].behaviour
-    assert (told(two_intervals()).policy, told(two_intervals()).measure) == (
-        RouterPolicy.ROUND_ROBIN,
-        LengthMeasure.BYTES,
-    )
+    assert (told(two_intervals()).mixed[0].rule, told(two_intervals()).measure) == (Rule.IN_TURN, LengthMeasure.BYTES)
     assert told(aggregated_plan()).measure is LengthMeasure.TOKENS  # one interval: nothing is measured
-    assert told(beside_plan()).policy is RouterPolicy.POWER_OF_TWO
     assert any("plan's shares" in note for note in told(beside_plan()).notes)
 
 

@@ -14,6 +14,7 @@ from routed_plans import bucketed_plan
 from router_reading.comparing import router_faults
 
 from planner.domain import LengthMeasure, Phase, Plan, RouterPolicy
+from planner.domain.serving.programs import Surroundings
 from planner.errors import ExportError
 from planner.export import NO_ROUTER, ROUTERS, render
 from planner.export.routers.llm_d import LENGTH_LABEL, ROLE_LABEL
@@ -204,8 +205,8 @@ def test_a_path_for_weights_leaves_lengths_to_an_estimate() -> None:
     files = render(local, target="llm-d")
     assert "tokenizer" not in values(files)
     assert "WARNING: the weights are a path" in files[FILE]
-    assert ROUTERS["llm-d"].behaviour(local).measure is LengthMeasure.CHARACTERS
-    assert ROUTERS["llm-d"].behaviour(plan).measure is LengthMeasure.TOKENS
+    assert ROUTERS["llm-d"].behaviour(local, Surroundings()).measure is LengthMeasure.CHARACTERS
+    assert ROUTERS["llm-d"].behaviour(plan, Surroundings()).measure is LengthMeasure.TOKENS
 
 
 def edited(files: Mapping[str, str], pattern: str, replacement: str, file: str = "", count: int = 1) -> dict[str, str]:

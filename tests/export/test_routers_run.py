@@ -1,15 +1,15 @@
 """Routers as programs, really run before engines without a model: every request lands where the size of its body says,
 split ones are handed over in the engine's own way, and a dead server loses nothing but what it was answering."""
 
-import os
-import signal
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from contract_plans import two_range_plan
 from export_plans import island, plan_of, route
+from routers_run.losing import kill_when
 from routers_run.programs_run import Running, running
 from routers_run.requests_sent import Request, Sent, send, trace_requests
 
@@ -17,6 +17,7 @@ from planner.domain import PHASES, ParallelConfig, Phase, Plan
 
 _NODE = ParallelConfig(tp=8, dp=1)
 _PAIR = ParallelConfig(tp=8, dp=1, replicas=2)
+_RANKS = ParallelConfig(tp=4, dp=2, replicas=2)
 CUTS = (0, 512, 2048)
 COUNT = 300
 AT_ONCE, LATE = 12, 40
@@ -24,10 +25,11 @@ OK, TOO_LARGE = 200, 413
 
 
 def aggregated_intervals() -> Plan:
-    """Three intervals, each with two servers of islands that do both phases; the last with two islands."""
+    """Three intervals, each with two servers of islands that do both phases, the first's of two ranks each; the last
+    with two islands."""
     islands = tuple(
         island(f"H20-{number}", "H20", Phase.MIXED, parallel)
-        for number, parallel in enumerate((_PAIR, _PAIR, _NODE, _NODE))
+        for number, parallel in enumerate((_RANKS, _PAIR, _NODE, _NODE))
     )
     serving = {0: (0,), 512: (1,), 2048: (2, 3)}
     ends = (*CUTS[1:], 8192)
@@ -38,6 +40,11 @@ def aggregated_intervals() -> Plan:
         for number in numbers
     )
     return plan_of(islands, name="three", routing=rows)
+
+
+def in_ranks(plan: Plan) -> Plan:
+    """The plan with two attention ranks in every server."""
+    return replace(plan, islands=tuple(replace(i, parallel=ParallelConfig(tp=4, dp=2)) for i in plan.islands))
 
 
 def by_size(request: Request, cuts: tuple[int, ...], plan: Plan) -> int:
@@ -82,12 +89,14 @@ def test_haproxy_sends_requests_by_their_size(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("router", "engine", "blind_s"), [("vllm", "vllm", 3.0), ("model-gateway", "sglang", 0.0)])
 def test_gateways_pair_copies_of_the_interval(router: str, engine: str, blind_s: float, tmp_path: Path) -> None:
-    plan, cuts, victim = two_range_plan(), (0, 2048), "two-ranges-h20-0-0"
+    plan, cuts, victim = in_ranks(two_range_plan()), (0, 2048), "two-ranges-h20-0-0"
     with running(plan, tmp_path, router=router, engine=engine, alone=[victim]) as programs:
         sent = send(programs.url, trace_requests(COUNT, plan))
         records = programs.records()
         loses_what_was_under_way(programs, plan, victim, blind_s=blind_s)
     assert Counter(each.status for each in sent) == {OK: COUNT}
+    assert len(records) == len(plan.islands) * (2 if engine == "vllm" else 1)  # a rank each, or a server
+    assert all(records.values())
     entries = {name: {int(str(entry["number"])): entry for entry in rows} for name, rows in records.items()}
     assert sum(map(len, records.values())) == 2 * COUNT  # a prefill and a decode each, and none twice
     prefill = {number: name for name, rows in entries.items() if "-h200-" in name for number in rows}
@@ -108,14 +117,7 @@ def test_gateways_pair_copies_of_the_interval(router: str, engine: str, blind_s:
 def loses_what_was_under_way(programs: Running, plan: Plan, victim: str, *, blind_s: float) -> None:
     """Kill a server while requests come in: lost are at most those that it had, or that a router sent it in the
     `blind_s` until it noticed; all others are answered, and then none goes there."""
-    killed: list[float] = []
-
-    def kill(answered: int) -> None:
-        if answered >= LATE and not killed:
-            killed.append(time.monotonic())
-            os.kill(programs.processes[victim].pid, signal.SIGKILL)
-            programs.processes[victim].wait(timeout=3)
-
+    killed, kill = kill_when(programs, victim, LATE)
     requests = trace_requests(6 * LATE, plan, seed=2)
     sent = send(programs.url, requests, at_once=AT_ONCE, answered=kill)
     lost = [each for each in sent if each.status != OK]

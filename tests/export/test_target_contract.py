@@ -152,7 +152,7 @@ def test_core_objects_pass_the_kubernetes_schemas(target: str, engine: str, plan
 
 def test_the_objects_that_options_ask_for_pass_the_kubernetes_schemas() -> None:
     options = ExportOptions(priority_class="serving", model_volume="weights")
-    found = read_manifests(render(single_node_plan(), target="kubernetes", options=options)).sound
+    found = read_manifests(render(single_node_plan(), target="kubernetes", router="vllm", options=options)).sound
     kinds = {manifest.kind for manifest, _ in found}
     shared = {"Service", "ConfigMap", "PriorityClass", "PersistentVolumeClaim", "Job", "PodDisruptionBudget"}
     rights = {"ServiceAccount", "Role", "RoleBinding"}

@@ -12,7 +12,16 @@ from fleets import fleet, prefill_pool
 
 from planner.cost import CostContext
 from planner.cost.serving import Buckets, DecodeServers, Levels, MixedServers, PrefillServers
-from planner.domain import CostSettings, LengthRange, ParallelConfig, Phase, RouterPolicy, SloSettings, Workload
+from planner.domain import (
+    CostSettings,
+    LengthRange,
+    ParallelConfig,
+    Phase,
+    RouterPolicy,
+    SloSettings,
+    Workload,
+    behaviour_of,
+)
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.fleet import Interval, PoolShare, ReplayFleet, ReplayPool
 from planner.evaluation.replay.curves import ServerCurves
@@ -88,7 +97,7 @@ def closed(of: ReplayFleet, per_rank: int, *, in_flight: int, alike: int = 1) ->
     answers[: in_flight // alike] = rng.integers(2, ANSWER, in_flight // alike)  # out of step with each other
     answers = np.repeat(answers, alike)
     table = RequestTable([0.0] * requests, [PROMPT] * requests, answers.tolist(), of.lengths)
-    engine = Engine(of, table, ReplaySettings(policy=RouterPolicy.ROUND_ROBIN), 0)
+    engine = Engine(of, table, ReplaySettings(router=behaviour_of(RouterPolicy.ROUND_ROBIN)), 0)
     engine.run_closed(in_flight)
     ended = np.sort(np.array(engine.log.ended))
     first, last = requests // 4, 3 * requests // 4

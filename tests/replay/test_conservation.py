@@ -10,7 +10,7 @@ from drawn_fleets import Case, cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.domain import RouterPolicy
+from planner.domain import RouterPolicy, behaviour_of
 from planner.domain.arrivals import Failure, ReplaySettings
 from planner.domain.layout import Phase
 from planner.replay import engine as engines
@@ -47,7 +47,7 @@ def check_moments(engine: Watched, case: Case) -> None:
 
 @given(case=cases(), policy=POLICIES)
 def test_every_request_is_served_once_and_its_moments_are_in_order(case: Case, policy: RouterPolicy) -> None:
-    engine = Watched(case, ReplaySettings(policy=policy, overflow_ms=20.0))
+    engine = Watched(case, ReplaySettings(router=behaviour_of(policy), overflow_ms=20.0))
     engine.run()
     check_moments(engine, case)
     check_work(engine, case)
@@ -69,7 +69,7 @@ def test_failures_lose_no_request(case: Case, policy: RouterPolicy, data: st.Dat
             max_size=4,
         )
     )
-    engine = Watched(case, ReplaySettings(policy=policy, failures=tuple(failures)))
+    engine = Watched(case, ReplaySettings(router=behaviour_of(policy), failures=tuple(failures)))
     engine.run()
     check_moments(engine, case)
 
@@ -124,7 +124,7 @@ def test_littles_law(case: Case, policy: RouterPolicy) -> None:
     """Requests at the stations of a pool, over time, are the times that requests spent there."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engines, "Events", Integrals)
-        engine = Engine(case.fleet, case.requests, ReplaySettings(policy=policy), 0)
+        engine = Engine(case.fleet, case.requests, ReplaySettings(router=behaviour_of(policy)), 0)
     events, servers = engine._events, engine._servers
     assert isinstance(events, Integrals)
     events.counts_of = lambda: [sum(_here(server) for server in of_pool) for of_pool in servers]
@@ -142,14 +142,14 @@ def test_littles_law(case: Case, policy: RouterPolicy) -> None:
 
 def _here(server: Any) -> float:
     if isinstance(server, DecodeServer):
-        return server.load * server._places - server.coming
+        return server.load * server.places - server.coming
     return float(server.queue)
 
 
 @given(case=cases(), policy=POLICIES)
 def test_prefill_servers_are_busy_for_their_steps(case: Case, policy: RouterPolicy) -> None:
     """A step takes 5 ms, and 0.1 ms a token of the mean of the fullest and the average rank."""
-    engine = Engine(case.fleet, case.requests, ReplaySettings(policy=policy), 0)
+    engine = Engine(case.fleet, case.requests, ReplaySettings(router=behaviour_of(policy)), 0)
     engine.run()
     for number, (pool, usages) in enumerate(zip(case.fleet.pools, engine.usages, strict=True)):
         if pool.phase is Phase.PREFILL:

@@ -1,20 +1,19 @@
 """Routers that tell a prompt's length by its bytes: how many come to the wrong bucket, and what becomes of them."""
 
-from dataclasses import dataclass, replace
-from random import Random
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
 import pytest
 from fleets import LONGEST, decode_pool, fleet, prefill_pool, run, table
 
-from planner.domain import RouterPolicy
+from planner.domain import Endpoints, Rule, one_layer
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.fleet import Interval, PoolShare
+from planner.domain.serving.routers import LEAST_WORK
 from planner.replay.engine import Engine
 from planner.replay.measures.columns import Columns
 from planner.replay.measures.results import SeedRun, misroutes_of
-from planner.replay.routing import blind_chooser_of, chooser_of
 
 CUT, SPREAD, COUNT = 500, 0.2, 4000
 
@@ -61,34 +60,17 @@ def test_no_engine_answers_what_is_longer_than_its_context() -> None:
         assert misrouted > 0.1
 
 
-@pytest.mark.parametrize("policy", [RouterPolicy.RANDOM, RouterPolicy.ROUND_ROBIN])
-def test_who_is_blind_to_speed_gives_every_server_as_much(policy: RouterPolicy) -> None:
+@pytest.mark.parametrize("rule", [Rule.RANDOM, Rule.IN_TURN])
+def test_who_is_blind_to_speed_gives_every_server_as_much(rule: Rule) -> None:
     """One server of 3/4 of the share beside three of 1/12 each: a quarter of the requests for each of them."""
     pools = [prefill_pool(servers=1, island="fast"), prefill_pool(servers=3, island="slow"), decode_pool(batch=500)]
     rows = (PoolShare(pool=0, share=0.75), PoolShare(pool=1, share=0.25))
     every = Interval(start=0, end=LONGEST + 1, prefill=rows, decode=(PoolShare(pool=2, share=1.0),))
     requests = table((np.arange(COUNT) * 10.0).tolist(), [100] * COUNT, [2] * COUNT)
-    for blind, share in ((False, 0.75), (True, 0.25)):
-        settings = ReplaySettings(policy=policy, blind_to_speed=blind)
-        engine = run(fleet(pools, [every]), requests, settings)
+    for by_speed, share in ((True, 0.75), (False, 0.25)):
+        router = replace(LEAST_WORK, prefill=one_layer(Endpoints.SERVER, rule, by_speed=by_speed))
+        engine = run(fleet(pools, [every]), requests, ReplaySettings(router=router))
         assert engine.log.prefill.count(0) / COUNT == pytest.approx(share, abs=0.03)
-
-
-def test_who_is_blind_to_speed_compares_tokens_and_requests_as_they_are() -> None:
-    slow, fast = Stub(work=90.0, queue=3, speed=1.0), Stub(work=50.0, queue=4, speed=10.0)
-    for policy in (RouterPolicy.LEAST_WORK, RouterPolicy.SHORTEST_QUEUE):
-        assert chooser_of(policy, [slow, fast], [1.0, 10.0], Random(1)).pick() == 1
-        assert blind_chooser_of(policy, [slow, fast], Random(1)).pick() == 0
-
-
-@dataclass(slots=True)
-class Stub:
-    """What a router sees of a server."""
-
-    work: float
-    queue: int
-    speed: float
-    alive: bool = True
 
 
 def test_a_request_is_measured_once() -> None:

@@ -9,7 +9,7 @@ import pytest
 from reference_data import reference_path
 
 from planner import pipeline
-from planner.domain import Plan, RequestTrace, RouterPolicy
+from planner.domain import Plan, RequestTrace, RouterPolicy, behaviour_of
 from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, ReplaySettings
 from planner.files import scenario_from_document
 from planner.files.tables.traces.reader import read_trace
@@ -56,7 +56,7 @@ def planned(trace: RequestTrace, fleet: str, policy: RouterPolicy, serving: str 
 
 def holds(plan: Plan, trace: RequestTrace, rate_rps: float, process: ArrivalProcess, requests: int) -> bool:
     settings = ReplaySettings(
-        policy=plan.scenario.routing.policy,
+        router=behaviour_of(plan.scenario.routing.policy),
         arrivals=ArrivalSettings(process=process),
         seeds=SEEDS,
         requests=requests,

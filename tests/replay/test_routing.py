@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from random import Random
 
@@ -12,14 +12,16 @@ from fleets import LENGTHS, LONGEST, answers, decode_pool, fleet, interval, mixe
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.domain import RouterPolicy
+from planner.domain import Counted, Endpoints, RouterLayer, RouterPolicy, Rule, behaviour_of, one_layer
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.fleet import Interval, PoolShare, ReplayPool
 from planner.domain.layout import Phase
+from planner.domain.serving.routers import LEAST_WORK
 from planner.domain.workload import PromptBlocks
 from planner.replay.engine import Engine
 from planner.replay.requests import RequestTable
-from planner.replay.routing import chooser_of
+from planner.replay.routing.choosers import Drawn, InTurn
+from planner.replay.routing.layers import Choice, Endpoint
 from planner.replay.stations.prefill import PrefillServer
 
 WEIGHTS = st.lists(st.floats(0.05, 10), min_size=2, max_size=7)
@@ -27,23 +29,29 @@ WEIGHTS = st.lists(st.floats(0.05, 10), min_size=2, max_size=7)
 
 @dataclass(slots=True)
 class Stub:
-    """What a router sees of a server."""
+    """What a layer sees of a server."""
 
     work: float = 0.0
-    queue: int = 0
     speed: float = 1.0
     alive: bool = True
 
 
-def picks(policy: RouterPolicy, weights: list[float], count: int) -> Counter[int]:
-    chooser = chooser_of(policy, [Stub() for _ in weights], weights, Random(1))
-    return Counter(chooser.pick() for _ in range(count))
+def choice(layer: RouterLayer, servers: Sequence[Stub], counts: Sequence[int], weights: Sequence[float]) -> Choice:
+    """Endpoints to each of which the router has sent `counts`."""
+    endpoints = [Endpoint([server], weight, 1) for server, weight in zip(servers, weights, strict=True)]  # type: ignore[list-item]
+    for endpoint, count in zip(endpoints, counts, strict=True):
+        endpoint.counted[0] = count
+    return Choice(layer, endpoints, Random(1))
+
+
+def chosen_place(made: Choice) -> int:
+    return made.endpoints.index(made.pick(0.0)[0])
 
 
 @given(weights=WEIGHTS)
 def test_in_turn_everybody_gets_his_share_at_every_moment(weights: list[float]) -> None:
     """After any number of turns nobody is as much as a turn of each of the others off his share."""
-    chooser = chooser_of(RouterPolicy.ROUND_ROBIN, [Stub() for _ in weights], weights, Random(1))
+    chooser = InTurn(weights)
     counts, total = [0] * len(weights), sum(weights)
     for turn in range(1, 400):
         counts[chooser.pick()] += 1
@@ -59,7 +67,7 @@ def test_turns_are_as_near_to_the_shares_as_whole_turns_can_be(weights: tuple[in
         due = [sum(counts) * weight / sum(weights) for weight in weights]
         return sum((count - own) ** 2 / weight for count, own, weight in zip(counts, due, weights, strict=True))
 
-    chooser = chooser_of(RouterPolicy.ROUND_ROBIN, [Stub() for _ in weights], list(map(float, weights)), Random(1))
+    chooser = InTurn(list(map(float, weights)))
     counts = [0] * len(weights)
     for turn in range(1, 13):
         counts[chooser.pick()] += 1
@@ -73,7 +81,9 @@ def test_in_turn_the_ranks_of_a_server_take_every_third_request_each(pool: Repla
     pools = [pool] if pool.phase is Phase.MIXED else [pool, decode_pool(batch=100)]
     budget = pool.budget
     log = run(
-        fleet(pools), table([0.0] * 4, [budget] * 4, [1] * 4), ReplaySettings(policy=RouterPolicy.RANKS_IN_TURN)
+        fleet(pools),
+        table([0.0] * 4, [budget] * 4, [1] * 4),
+        ReplaySettings(router=behaviour_of(RouterPolicy.RANKS_IN_TURN)),
     ).log
     step_ms = log.prefilled[0]
     assert list(log.prefilled[:3]) == pytest.approx([step_ms] * 3)
@@ -96,7 +106,7 @@ def test_a_prompt_goes_to_the_rank_that_takes_it_in_at_once(places: int, prompts
 
 
 def test_in_turn_with_equal_weights_is_in_turn() -> None:
-    chooser = chooser_of(RouterPolicy.ROUND_ROBIN, [Stub()] * 3, [1.0] * 3, Random(1))
+    chooser = InTurn([1.0] * 3)
     turns = [chooser.pick() for _ in range(9)]
     assert turns == turns[:3] * 3
     assert sorted(turns[:3]) == [0, 1, 2]
@@ -105,30 +115,124 @@ def test_in_turn_with_equal_weights_is_in_turn() -> None:
 @given(weights=WEIGHTS)
 def test_at_random_everybody_gets_his_share_within_chance(weights: list[float]) -> None:
     count = 4000
-    drawn = picks(RouterPolicy.RANDOM, weights, count)
+    chooser = Drawn(weights, Random(1))
+    drawn = Counter(chooser.pick() for _ in range(count))
     for place, weight in enumerate(weights):
         share = weight / sum(weights)
         assert abs(drawn[place] - count * share) <= 5 * np.sqrt(count * share * (1 - share))
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.integers(0, 50), st.floats(0.1, 10)), min_size=1, max_size=8))
-def test_least_work_and_shortest_queue(servers: list[tuple[float, int, float]]) -> None:
-    stubs = [Stub(work=work, queue=queue, speed=speed) for work, queue, speed in servers]
-    weights = [1.0] * len(stubs)
-    for policy in (RouterPolicy.RANKS_IN_TURN, RouterPolicy.LEAST_WORK):
-        chosen = stubs[chooser_of(policy, stubs, weights, Random(1)).pick()]
-        assert chosen.work == min(stub.work for stub in stubs)
-    chosen = stubs[chooser_of(RouterPolicy.SHORTEST_QUEUE, stubs, weights, Random(1)).pick()]
-    assert chosen.queue / chosen.speed == min(stub.queue / stub.speed for stub in stubs)
+def test_the_least_of_what_a_layer_counts(servers: list[tuple[float, int, float]]) -> None:
+    """Work as engines tell it; tokens as they are, or for the weight; requests for the weight with the next counted."""
+    stubs = [Stub(work=work) for work, _, _ in servers]
+    counts, weights = [count for _, count, _ in servers], [weight for _, _, weight in servers]
+    of_work, blind, weighed, connections = (
+        [stub.work for stub in stubs],
+        counts,
+        [count / weight for count, weight in zip(counts, weights, strict=True)],
+        [(count + 1) / weight if count else 0 for count, weight in zip(counts, weights, strict=True)],
+    )
+    cases = (
+        (Counted.WORK, True, of_work),
+        (Counted.TOKENS, False, blind),
+        (Counted.TOKENS, True, weighed),
+        (Counted.REQUESTS, True, connections),
+    )
+    for counted, by_speed, loads in cases:
+        layer = RouterLayer(among=Endpoints.SERVER, rule=Rule.LEAST_LOADED, counts=counted, by_speed=by_speed)
+        assert loads[chosen_place(choice(layer, stubs, counts, weights))] == min(loads)
 
 
 def test_the_better_of_two() -> None:
-    """Of n servers the one with the k-th least work is chosen with chance (2 (n - k) + 1) / n^2."""
-    stubs, count = [Stub(work=float(place)) for place in range(5)], 20_000
-    chooser = chooser_of(RouterPolicy.POWER_OF_TWO, stubs, [1.0] * 5, Random(2))
-    drawn = Counter(chooser.pick() for _ in range(count))
+    """Of n endpoints the one with the k-th smallest count is chosen with chance (2 (n - k) + 1) / n^2."""
+    layer = RouterLayer(among=Endpoints.SERVER, rule=Rule.BETTER_OF_TWO, counts=Counted.REQUESTS, by_speed=False)
+    made, count = choice(layer, [Stub() for _ in range(5)], range(5), [1.0] * 5), 20_000
+    drawn = Counter(chosen_place(made) for _ in range(count))
     for place in range(5):
         assert drawn[place] / count == pytest.approx((2 * (5 - place) - 1) / 25, abs=0.015)
+
+
+def test_equal_counts_are_taken_alike() -> None:
+    layer = RouterLayer(among=Endpoints.RANK, rule=Rule.LEAST_LOADED, counts=Counted.TOKENS, by_speed=False)
+    made = choice(layer, [Stub() for _ in range(4)], [7, 2, 2, 9], [1.0] * 4)
+    drawn = Counter(chosen_place(made) for _ in range(4000))
+    assert set(drawn) == {1, 2}
+    assert drawn[1] / 4000 == pytest.approx(0.5, abs=0.04)
+
+
+@pytest.mark.parametrize("counted", [Counted.TOKENS, Counted.REQUESTS])
+@pytest.mark.parametrize("mixed", [False, True], ids=["split", "mixed"])
+def test_what_a_router_counts_is_what_it_sent_and_has_not_back(counted: Counted, mixed: bool) -> None:
+    """One server takes what it gets; counts go up with each request and come down with its first token, to nothing."""
+    pools = [mixed_pool(ranks=2, batch=50)] if mixed else [prefill_pool(ranks=2), decode_pool(batch=50)]
+    layer = (RouterLayer(among=Endpoints.RANK, rule=Rule.LEAST_LOADED, counts=counted, by_speed=False),)
+    router = replace(LEAST_WORK, prefill=layer, mixed=layer)
+    requests = table(list(np.arange(40) * 7.0), list(range(100, 140)), [5] * 40)
+    engine = Engine(fleet(pools), requests, ReplaySettings(router=router), 0)
+    (route,) = engine._router._routes
+    ranks = route.groups[0].choice.endpoints
+    for request, now in enumerate(requests.arrival_ms):
+        engine._events.until(now)
+        sent = [number for number in range(request) if not engine.log.prefilled[number] < now]
+        due = sum(requests.prompt[number] if counted is Counted.TOKENS else 1 for number in sent)
+        assert sum(rank.counted[0] for rank in ranks) == due
+        engine._arrive(now, request)
+    engine._events.until(float("inf"))
+    assert [rank.counted[0] for rank in ranks] == [0, 0]
+
+
+def test_pools_by_weight_then_servers_then_ranks() -> None:
+    """Three layers: of 100 requests at once a pool of 3/4 of the share gets three of four, its servers alike."""
+    pools = [
+        prefill_pool(servers=2, ranks=2, island="large"),
+        prefill_pool(servers=1, ranks=2, island="small"),
+        decode_pool(batch=500),
+    ]
+    layers = (
+        RouterLayer(among=Endpoints.POOL, rule=Rule.LEAST_LOADED, counts=Counted.TOKENS),
+        RouterLayer(among=Endpoints.SERVER, rule=Rule.LEAST_LOADED, counts=Counted.REQUESTS, by_speed=False),
+        RouterLayer(among=Endpoints.RANK, rule=Rule.LEAST_LOADED, counts=Counted.REQUESTS, by_speed=False),
+    )
+    rows = (PoolShare(pool=0, share=0.75), PoolShare(pool=1, share=0.25))
+    every = Interval(start=0, end=LONGEST + 1, prefill=rows, decode=(PoolShare(pool=2, share=1.0),))
+    requests = table([0.0] * 100, [100] * 100, [1] * 100)
+    engine = Engine(fleet(pools, [every]), requests, ReplaySettings(router=replace(LEAST_WORK, prefill=layers)), 0)
+    for request in range(100):
+        engine._arrive(0.0, request)
+    queued = [[sum(map(len, server.queues)) for server in servers] for servers in engine._servers[:2]]  # type: ignore[union-attr]
+    assert sum(queued[0]) == pytest.approx(75, abs=1)
+    assert abs(queued[0][0] - queued[0][1]) <= 1
+
+
+def test_two_copies_of_a_router_count_apart() -> None:
+    """Each knows half of what is sent, so the fullest of many servers is fuller than behind one copy."""
+    pools = [prefill_pool(servers=20, island="many"), decode_pool(batch=500)]
+    fullest = []
+    for copies in (1, 2):
+        layers = one_layer(Endpoints.SERVER, Rule.LEAST_LOADED, Counted.REQUESTS, copies=copies)
+        settings = ReplaySettings(router=replace(LEAST_WORK, prefill=layers))
+        engine = Engine(fleet(pools), table([0.0] * 200, [100] * 200, [1] * 200), settings, 0)
+        for request in range(200):
+            engine._arrive(0.0, request)
+        fullest.append(max(len(server.queues[0]) for server in engine._servers[0]))  # type: ignore[union-attr]
+    assert fullest[0] == 10
+    assert fullest[1] > 10
+
+
+def test_old_counts_send_all_of_a_moment_to_one_endpoint() -> None:
+    """Counts that are a second old: everything of that second goes where least was before it."""
+    pools = [prefill_pool(servers=4, ms_per_token=5.0), decode_pool(batch=500)]
+    layers = one_layer(Endpoints.SERVER, Rule.LEAST_LOADED, Counted.TOKENS, age_ms=1000.0)
+    requests = table([float(10 * k) for k in range(150)], [100 + k for k in range(150)], [1] * 150)
+    engine = Engine(fleet(pools), requests, ReplaySettings(router=replace(LEAST_WORK, prefill=layers)), 0)
+    taken = []
+    for request, now in enumerate(requests.arrival_ms):
+        engine._events.until(now)
+        before = [server.queue for server in engine._servers[0]]  # type: ignore[union-attr]
+        engine._arrive(now, request)
+        taken += [k for k, server in enumerate(engine._servers[0]) if server.queue > before[k]]  # type: ignore[union-attr]
+    assert len(set(taken[101:])) == 1
 
 
 def test_work_is_what_is_outstanding() -> None:
@@ -168,7 +272,7 @@ def two_buckets(policy: RouterPolicy) -> Engine:
     rng = np.random.default_rng(0)
     prompts = np.where(rng.random(3000) < 0.9, rng.integers(1, 500, 3000), rng.integers(500, 5000, 3000))
     requests = table(rng.exponential(14, 3000).cumsum().tolist(), prompts.tolist(), [2] * 3000)
-    return run(fleet(pools, intervals), requests, ReplaySettings(policy=policy, overflow_ms=100.0))
+    return run(fleet(pools, intervals), requests, ReplaySettings(router=behaviour_of(policy), overflow_ms=100.0))
 
 
 @pytest.mark.parametrize("policy", list(RouterPolicy))
@@ -195,7 +299,7 @@ def test_mixed_and_split_pools_of_an_interval_get_their_shares(policy: RouterPol
     shares = (PoolShare(pool=0, share=0.3), PoolShare(pool=2, share=0.7))
     of = fleet(pools, [Interval(start=0, end=LONGEST + 1, prefill=shares, decode=(PoolShare(pool=1, share=1.0),))])
     requests = table(list(np.arange(1000) * 30.0), [100] * 1000, [5] * 1000)
-    counts = Counter(run(of, requests, ReplaySettings(policy=policy)).log.prefill)
+    counts = Counter(run(of, requests, ReplaySettings(router=behaviour_of(policy))).log.prefill)
     assert abs(counts[0] - 300) <= 1
     assert abs(counts[2] - 700) <= 1
 
@@ -212,7 +316,7 @@ def test_pools_of_a_kind_are_chosen_by_their_shares(policy: RouterPolicy) -> Non
     first, after = ((PoolShare(pool=n, share=0.8), PoolShare(pool=n + 1, share=0.2)) for n in (0, 2))
     of = fleet(pools, [Interval(start=0, end=LONGEST + 1, prefill=first, decode=after)])
     requests = table(list(np.arange(2000) * 100.0), [100] * 2000, [5] * 2000)
-    log = run(of, requests, ReplaySettings(policy=policy)).log
+    log = run(of, requests, ReplaySettings(router=behaviour_of(policy))).log
     exact = policy is RouterPolicy.ROUND_ROBIN
     for count in (Counter(log.prefill)[0], Counter(log.decode)[2]):
         assert abs(count - 1600) <= (2 if exact else 5 * np.sqrt(2000 * 0.16))
@@ -246,7 +350,7 @@ def shared_prefixes(policy: RouterPolicy) -> Engine:
         LENGTHS,
         PromptBlocks(block_tokens=64, ids=ids, ends=ends),
     )
-    return run(fleet(pools, [interval(pools)]), requests, ReplaySettings(policy=policy))
+    return run(fleet(pools, [interval(pools)]), requests, ReplaySettings(router=behaviour_of(policy)))
 
 
 def test_a_router_that_knows_prefixes_finds_more_of_them() -> None:

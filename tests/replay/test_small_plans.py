@@ -9,7 +9,16 @@ from small_plans import small_plan, small_trace
 
 from planner.cost import CostContext
 from planner.cost.serving import Buckets, DecodeServers, MixedServers
-from planner.domain import PHASES, Phase, Plan, PlannedIsland, RequestTrace, RouterPolicy, SurvivalSettings
+from planner.domain import (
+    PHASES,
+    Phase,
+    Plan,
+    PlannedIsland,
+    RequestTrace,
+    RouterPolicy,
+    SurvivalSettings,
+    behaviour_of,
+)
 from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, Failure, ReplaySettings
 from planner.domain.replay import ReplayResult
 from planner.errors import InputError
@@ -220,6 +229,6 @@ def test_a_trace_that_is_shorter_than_what_is_asked_for() -> None:
 
 @pytest.mark.parametrize("policy", list(RouterPolicy))
 def test_every_policy_serves_all(policy: RouterPolicy) -> None:
-    result = replayed(LLAMA, 0.7, policy=policy, requests=500)
+    result = replayed(LLAMA, 0.7, router=behaviour_of(policy), requests=500)
     assert result.unfinished == 0
     assert result.total.requests == 450

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from step_by_step import Moments, StepServer
 
-from planner.domain import RouterPolicy
+from planner.domain import RouterPolicy, behaviour_of
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.fleet import ReplayPool
 from planner.replay.requests import Events, RequestLog
@@ -142,7 +142,7 @@ def test_prefill_equals_the_simulation_of_its_cap(servers: int, ranks: int, pace
         prefill_pool(servers=servers, ranks=ranks, budget=1000, base_ms=3.0, ms_per_token=0.013, pace=pace),
         decode_pool(batch=1000),
     ]
-    settings_of = ReplaySettings(policy=RouterPolicy.LEAST_WORK)
+    settings_of = ReplaySettings(router=behaviour_of(RouterPolicy.LEAST_WORK))
     engine = run(fleet(pools, [interval(pools)]), table(arrivals, prompts, [1] * 2000), settings_of)
     assert list(engine.log.prefilled) == pytest.approx(simulated.finished_ms(arrivals, prompts).tolist(), abs=CLOSE_MS)
 

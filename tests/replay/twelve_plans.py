@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from planner import pipeline
-from planner.domain import Plan
+from planner.domain import Plan, behaviour_of
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.replay import ReplayResult
 from planner.files import scenario_from_document
@@ -143,7 +143,9 @@ def replayed_promise(plan: Plan) -> ReplayResult:
     """The plan at its promise, with so many requests that the smallest bucket gets `LEAST`, and as many as tell."""
     smallest = min(row.part for row in plan.buckets.latencies)
     requests = round(_SPARE * LEAST / (smallest * len(SEEDS) * (1 - _WARM_UP)))
-    settings = ReplaySettings(policy=plan.scenario.routing.policy, seeds=SEEDS, requests=requests, warm_up=_WARM_UP)
+    settings = ReplaySettings(
+        router=behaviour_of(plan.scenario.routing.policy), seeds=SEEDS, requests=requests, warm_up=_WARM_UP
+    )
     result = pipeline.replay(plan, plan.scenario.workload, settings, plan.buckets.promise_rps)
     if not result.requests_to_tell:
         return result

@@ -106,7 +106,7 @@ def replayed(rate_rps: float = PROMISE_RPS, *, ttft_ms: float = 500.0, kept: flo
     return ReplayResult(
         plan="two | buckets",
         trace="code",
-        policy=RouterPolicy.LEAST_WORK,
+        router=RouterPolicy.LEAST_WORK.value,
         arrivals="poisson",
         rate_rps=rate_rps,
         promise_rps=PROMISE_RPS,

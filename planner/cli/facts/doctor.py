@@ -29,6 +29,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "notebook": ("ipykernel", "ipywidgets", "tqdm"),
     "dask": ("dask", "distributed", "cryptography"),
     "report": ("plotly",),
+    "rehearse": ("tornado",),
 }
 """What comes with each optional part; the planner works without."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

@@ -49,6 +49,8 @@ def export_options(
     nccl_ib_hca: str = "",
     socket_interface: str = "",
     compute_domains: bool = False,
+    router_counts: str = "",
+    ranks: str = "",
 ) -> "DeploySettings":
     """The scenario's settings, with what was typed in their place; the export checks the values.
 
@@ -79,6 +81,8 @@ def export_options(
         "socket_interface": socket_interface,
         "compute_domains": compute_domains or settings.compute_domains,
         "bytes_per_token": bytes_per_token,
+        "router_counts": router_counts,
+        "ranks": ranks,
         "monitoring": monitoring or settings.monitoring,
         "autoscaling": autoscaling,
         "prometheus": prometheus,
@@ -177,6 +181,19 @@ def command(
             show_default=False,
         ),
     ] = None,
+    router_counts: Annotated[
+        str,
+        typer.Option(
+            help="requests or bytes: what haproxy counts of a prefill server. [default: requests]", show_default=False
+        ),
+    ] = "",
+    ranks: Annotated[
+        str,
+        typer.Option(
+            help="What a router chooses among: rank, server, or auto: ranks where all can. [default: auto]",
+            show_default=False,
+        ),
+    ] = "",
     monitoring: Annotated[
         bool, typer.Option("--monitoring", help="PodMonitor and PrometheusRule, too (Prometheus operator).")
     ] = False,
@@ -227,6 +244,8 @@ def command(
         socket_interface=socket_interface,
         compute_domains=compute_domains,
         bytes_per_token=bytes_per_token,
+        router_counts=router_counts,
+        ranks=ranks,
         monitoring=monitoring,
         autoscaling=autoscaling,
         prometheus=prometheus,

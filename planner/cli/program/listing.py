@@ -65,6 +65,7 @@ PANELS = {
     "Deploy": {
         "export": "Write deployment manifests for a plan; their GPUs sum to the plan's or nothing is written.",
         "routers": "Replay a plan's promise under every router: which can execute it, and what each gives up.",
+        "rehearse": "Try a plan's routing on this machine: real routers before engines simulated at its step times.",
         "import": "Show what a run or a folder of manifests deploys: islands, degrees, GPUs, routes.",
         "observe": "Compare a running deployment's metrics with its plan, and fit a calibration to what they tell.",
     },

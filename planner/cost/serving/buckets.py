@@ -125,8 +125,10 @@ class Levels:
         return np.asarray(np.where(np.isfinite(self.tpot_ms), self.tpot_ms, FIRST_STEP_MS))
 
 
-def pool_rps(served_rps: Array, rate: Array, full: Array) -> Array:
-    """Full rate of all servers of the buckets (requests/s) where those that work at `rate` serve a bucket's rate, shape
-    (..., servers, buckets) as `rate`; `full`: of one server. There is always one of them."""
-    needed = np.divide(served_rps * full, rate, out=np.full(rate.shape, np.inf), where=rate > 0)
+def pool_rps(together_rps: Array, rate: Array, full: Array, *, served: bool) -> Array:
+    """Full rate of all servers of the buckets (requests/s), shape (..., servers, buckets) as `rate`: `together_rps`, or
+    where that is what is `served`, of those that serve it at `rate`; `full`: of one server. There is always one."""
+    if not served:
+        return np.broadcast_to(together_rps, rate.shape)
+    needed = np.divide(together_rps * full, rate, out=np.full(rate.shape, np.inf), where=rate > 0)
     return np.asarray(np.maximum(needed, full))

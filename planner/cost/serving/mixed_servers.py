@@ -273,12 +273,12 @@ class MixedServers:
         if not levels.bounds_ttft:
             return batch, full, full
         high = full * self._placed(buckets, levels, batch, full, together_rps, arrivals, served=served)
-        together = _pool_rps(together_rps, high, full, served=served)
+        together = pool_rps(together_rps, high, full, served=served)
         # Often the places decide, and the end holds at once.
         low = np.where(self._meets(mix, buckets, levels, high, full, together, arrivals), high, 0.0)
         for _ in range(halvings if (low < high).any() else 0):
             middle = (low + high) / 2
-            together = _pool_rps(together_rps, middle, full, served=served)
+            together = pool_rps(together_rps, middle, full, served=served)
             enough = self._meets(mix, buckets, levels, middle, full, together, arrivals)
             low, high = np.where(enough, middle, low), np.where(enough, high, middle)
         return batch, low, full
@@ -359,20 +359,19 @@ class MixedServers:
         under_way = -np.expm1(-ranks * used)
         return service, rho, tail, RestOfStep(cycle_ms=cubed / squared, chance=under_way * squared**2 / (tpot * cubed))
 
+    def usual_rest_ms(self, buckets: Buckets, rate: Array) -> Array:
+        """Mean rest of the pass under way at `rate`, shape (servers, buckets)."""
+        mix = self._mix(buckets)
+        used = mix.in_use(rate)
+        under_way = -np.expm1(-self.decode.ranks[:, None] * used)
+        return np.asarray(under_way * _at(mix.squared, used) / (2 * _at(mix.tpot_ms, used)))
+
     def tpot_ms(self, buckets: Buckets, rate: Array, batch: Array, deviations: float) -> Array:
         """Time per output token at `rate` of each server, shape (servers, buckets); `deviations` of the load above its
         mean. The batch in use follows from the rate (Little's law), at most `batch`."""
         mix = self._mix(buckets, deviations)
         load = mix.in_use(rate)
         return _at(mix.late_tpot_ms, np.minimum(load + deviations * np.sqrt(load), np.maximum(1.0, batch)))
-
-
-def _pool_rps(together_rps: Array, rate: Array, full: Array, *, served: bool) -> Array:
-    """Full rate of all servers of the buckets, at least one: where they work at `rate`, as much as serves what is
-    `served`."""
-    if not served:
-        return np.broadcast_to(together_rps, full.shape)
-    return pool_rps(together_rps, rate, full)
 
 
 def _cells(used: Array) -> tuple[NDArray[np.intp], Array]:

@@ -32,7 +32,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from planner.cost import memory
 from planner.cost.arrays import Array, Numbers, ceil_divide
@@ -44,17 +43,13 @@ from planner.cost.rates import pool_share
 from planner.cost.service_levels import nic_s, transfer_ms
 from planner.cost.serving.buckets import Buckets, Levels, pool_rps
 from planner.cost.serving.remembered import remembered
+from planner.cost.serving.step_curves import STEP_TOKENS, StepCurves
 from planner.cost.serving.waits import POISSON, Arrivals, FullRanks, RestOfStep, WaitTail, late_share, wait_tail
 from planner.cost.step import Steps
 from planner.domain import ParallelConfig, Phase, ServerConfig
 from planner.units import MS_PER_S
 
 MOST_PROMPTS = 1024  # of a step, that a server is started for
-
-STEP_TOKENS = (64, 256, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
-"""Tokens of a rank and step at which step times are known; in between they are interpolated."""
-_GRID = np.array(STEP_TOKENS, dtype=float)
-_WIDTHS = np.diff(_GRID)
 
 MISSED_STEPS = 0.5
 NO_STEP_MS = 1.0  # in place of what a profile does not know: such ranges are not served
@@ -186,7 +181,7 @@ class PrefillServers:
         for _ in range(math.ceil(halvings / bits)):
             width = width / 2**bits
             rate = low + width * np.arange(1, 2**bits)[:, None] if bits > 1 else low + width
-            together = pool_rps(together_rps, rate, full) if served else together_rps
+            together = pool_rps(together_rps, rate, full, served=served)
             enough = self._meets(buckets, levels, rate, full, together, arrivals, mix)
             # Up to the first that fails, as halving would end there, too.
             cells = np.logical_and.accumulate(enough).sum(axis=0, keepdims=True) if bits > 1 else enough
@@ -217,8 +212,7 @@ class PrefillServers:
         of the step under way (servers, buckets).
 
         `mix`: t(n) of the buckets, where it is known."""
-        m1 = np.stack([buckets.weights @ row for row in self.fresh])
-        m2 = np.stack([buckets.weights @ row**2 for row in self.fresh])
+        m1, m2 = self._moments(buckets)
         times = StepCurves.of(self._mix(buckets) if mix is None else mix, rate.shape)
         rho = np.divide(rate, full, out=np.ones(rate.shape), where=full > 0)
         ranks = self._full_ranks(rate, times, m1) if arrivals.in_turn else None
@@ -231,11 +225,27 @@ class PrefillServers:
         met = np.maximum(cycle, self._met_step_ms(times, m2 / m1, mean_rank) / (self.pace * stages))
         rest_of_step = RestOfStep(cycle_ms=met, chance=np.minimum(1.0, rate * met / MS_PER_S))
         service = self._own_step_ms(step, mean_rank, buckets)
-        if not arrivals.in_turn:
+        if arrivals.finds_ranks:
             service = service + self._missed_ms(tokens, cycle)
         return service + self.sent_ms[:, None], rho, tail, rest_of_step
 
-    def _met_step_ms(self, times: "StepCurves", long: Array, mean_rank: Array) -> Array:
+    def usual_rest_ms(self, buckets: Buckets, rate: Array) -> Array:
+        """Mean rest of the step under way at `rate`, shape (servers, buckets): of steps as they usually are, where what
+        is told of tails goes by those that long prompts make."""
+        m1, m2 = self._moments(buckets)
+        times = StepCurves.of(self._mix(buckets), rate.shape)
+        step, _ = self._step_ms(rate, times, m1, m2, np.zeros(rate.shape))
+        cycle = step / (self.pace * self._column([config.parallel.pp for config in self.configs]))
+        return np.asarray(np.minimum(1.0, rate * cycle / MS_PER_S) * cycle / 2)
+
+    def _moments(self, buckets: Buckets) -> tuple[Array, Array]:
+        """m1 and m2."""
+        return (
+            np.stack([buckets.weights @ row for row in self.fresh]),
+            np.stack([buckets.weights @ row**2 for row in self.fresh]),
+        )
+
+    def _met_step_ms(self, times: StepCurves, long: Array, mean_rank: Array) -> Array:
         """The least step that is met under way: it takes in a prompt, and long ones are met more often."""
         ranks = self._column([config.parallel.dp for config in self.configs])
         of_prompt = times.at(np.broadcast_to(np.minimum(long, self._budgets), mean_rank.shape))
@@ -263,7 +273,7 @@ class PrefillServers:
             return np.asarray(np.einsum("bj,ojt->obt", mix[0], self.step_ms))
         return np.asarray(np.einsum("obj,ojt->obt", mix, self.step_ms))
 
-    def _full_ranks(self, rate: Array, times: "StepCurves", m1: Array) -> FullRanks:
+    def _full_ranks(self, rate: Array, times: StepCurves, m1: Array) -> FullRanks:
         """Steps whose fullest rank is full, at `rate`."""
         budgets, ranks = self._budgets, self._column([config.parallel.dp for config in self.configs])
         stages = self._column([config.parallel.pp for config in self.configs])
@@ -275,7 +285,7 @@ class PrefillServers:
             step = np.where(ranks > 1, (full + times.at(tokens)) / 2, full)
         return FullRanks(cycle_ms=step / (self.pace * stages), tokens=tokens, budget=budgets, ranks=ranks)
 
-    def _step_ms(self, rate: Array, times: "StepCurves", m1: Array, m2: Array, backlog: Array) -> tuple[Array, Array]:
+    def _step_ms(self, rate: Array, times: StepCurves, m1: Array, m2: Array, backlog: Array) -> tuple[Array, Array]:
         """T and t(n) at `rate`, shape (servers, buckets); `backlog`: tokens that wait before the fullest rank."""
         budgets, ranks = self._budgets, self._column([config.parallel.dp for config in self.configs])
         long = m2 / m1
@@ -289,31 +299,6 @@ class PrefillServers:
             mean_rank, full = times.at(np.stack((tokens, fullest)))
             step = (full + mean_rank) / 2
         return step, mean_rank
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepCurves:
-    """Step times (ms) over `STEP_TOKENS` of servers on buckets, laid end to end: `before` each cell of the grid, what
-    it `rises` by in it, and where the curve of a server and bucket begins (`origin`, shape (o, b))."""
-
-    before: Array
-    rises: Array
-    origin: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, times: Array, shape: tuple[int, ...]) -> "StepCurves":
-        """`times`: shape (o, b, tokens), or what spreads to it of `shape` (o, b)."""
-        curves = np.broadcast_to(times, (*shape, len(_GRID)))
-        cells = len(_WIDTHS)
-        origin = np.arange(int(np.prod(shape)), dtype=np.intp).reshape(shape) * cells
-        return cls(before=curves[..., :-1].reshape(-1), rises=np.diff(curves).reshape(-1), origin=origin)
-
-    def at(self, tokens: Array) -> Array:
-        """Step times at `tokens` (shape (..., o, b)); straight lines beyond the grid."""
-        cell = np.minimum(np.maximum(_GRID.searchsorted(tokens) - 1, 0), len(_WIDTHS) - 1)
-        place = self.origin + cell
-        part = (tokens - _GRID[cell]) / _WIDTHS[cell]
-        return np.asarray(self.before.take(place) + part * self.rises.take(place))
 
 
 def _priced(

@@ -47,21 +47,21 @@ def remembered(price: Pricing[T, Option, P]) -> Pricing[T, Option, P]:
     """A pricing `of(cls, context, options, buckets, ...)` of ranges, which answers the same question once, if it is not
     too large: what nobody asks again would fill the memory."""
 
-    def priced(cls: Any, context: CostContext, options: Any, ranges: _Ranges, *more: Any, **named: Any) -> T:
-        answer: T = price(cls, context, options, ranges.alone, *more, **named)
+    def priced(cls: Any, context: CostContext, options: Any, ranges: _Ranges, *more: Any, **keywords: Any) -> T:
+        answer: T = price(cls, context, options, ranges.alone, *more, **keywords)
         return _unwritable(answer)
 
     small, large = lru_cache(maxsize=MOST_FEW)(priced), lru_cache(maxsize=MOST_MANY)(priced)
 
     def of(
-        cls: Any, context: CostContext, options: Sequence[Option], buckets: Buckets, /, *more: Any, **named: Any
+        cls: Any, context: CostContext, options: Sequence[Option], buckets: Buckets, /, *more: Any, **keywords: Any
     ) -> T:
         size = len(options) * len(buckets.prompts)
         if size > MANY:
-            return price(cls, context, options, buckets, *more, **named)
-        kept = small if size <= FEW else large
+            return price(cls, context, options, buckets, *more, **keywords)
+        memory = small if size <= FEW else large
         hashable = (tuple(value) if isinstance(value, list) else value for value in more)
-        return kept(cls, context, tuple(options), _Ranges.of(buckets), *hashable, **named)
+        return memory(cls, context, tuple(options), _Ranges.of(buckets), *hashable, **keywords)
 
     return update_wrapper(of, price)
 

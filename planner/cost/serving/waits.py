@@ -10,15 +10,27 @@
 | X1 | full rate of one server | requests/ms |
 | d, B, n | ranks of a server, budget, tokens that come to a rank in a step where the fullest rank is full | 1, tokens |
 | S | time between starts of such steps | ms |
-| cr2 | squared variation of the work that comes to a rank | 1 |
+| cr2 | squared variation of the work that comes to a rank, as far as the router leaves it there | 1 |
 
 y / eta = min over t of X (y + (1 - rho) t)^2 / (2 t (I(t) + cs2)): more work has come in a time t than the pool does in
 t + y, as the normal law has it, at the t where that is likeliest. Where I does not depend on t this is the tail of
 M/G/c in heavy traffic: eta = (I + cs2) / (2 X (1 - rho)).
 Routers that draw servers or take them in turn (blind) leave each to its own arrivals: I1 = 1 + (I - 1) X1 / X where
-they are drawn, I X1 / X in turn. Ranks that are taken in turn have queues of their own; the fullest sets the pace:
-eta += m1 cr2 S / (2 (B - n)), cr2 = cs2 (1 - 1 / d) behind a router that balances servers, I1 / d + cs2 behind a
-blind one, whose wait is that of the ranks alone. d = 1: the server's own queue, n of a full step.
+they are drawn, I X1 / X in turn. Where work is not balanced over ranks they have queues of their own; the fullest sets
+the pace: eta += m1 cr2 S / (2 (B - n)), cr2 by what the layers balance (`uneven`); behind a blind router the wait is
+that of the ranks alone. d = 1: the server's own queue, n of a full step.
+
+| layers that choose a rank | cr2 |
+|---|---|
+| drawn or in turn, whatever is there | I1 / d + cs2 |
+| ranks in turn | `IN_TURN` v |
+| ranks by requests | `BY_REQUESTS` v |
+| the better of two servers, or of two ranks, by a router's own counts | `OF_TWO_SERVERS`, `OF_TWO_RANKS` more |
+| ranks by work, tokens or bytes | 0 |
+
+v: cs2 (1 - 1 / d) where the server is chosen by work or tokens, else cs2. The four numbers are those that come nearest
+to replays of three plans (`tests/evaluation_routers`); 1 would be ranks that know nothing of each other.
+
 Sources: Choe and Shroff, A Central-Limit-Theorem-Based Approach for Analyzing Queue Behavior in High-Speed Networks,
 1998 (the likeliest t); facts on bucketed plans.
 """
@@ -28,31 +40,36 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.cost.arrays import Array
-from planner.domain import CountDispersion, RouterPolicy
+from planner.domain import CountDispersion, Counted, Endpoints, Rule
+from planner.domain.serving.routers import LEAST_WORK, Layers
 from planner.units import MS_PER_S
 
 _TIMES_MS = np.geomspace(20.0, 1_200_000.0, 45)
 """t that are tried: from less than a step to a quarter of an hour and more."""
 
 _TINY = 1e-9
-_IN_TURN = (RouterPolicy.RANDOM, RouterPolicy.ROUND_ROBIN)
+IN_TURN = 0.72
+BY_REQUESTS = 0.6
+OF_TWO_SERVERS, OF_TWO_RANKS = 0.25, 0.6
+_UNSEEING = (Rule.RANDOM, Rule.IN_TURN)
+_OF_LENGTH = (Counted.WORK, Counted.TOKENS, Counted.BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """How requests come to the servers of a bucket: I at `windows_ms` (ascending), and the router's policy."""
+    """How requests come to the servers of a bucket: I at `windows_ms` (ascending), and the router's layers."""
 
     windows_ms: tuple[float, ...] = (1.0,)
     dispersion: tuple[float, ...] = (1.0,)
-    policy: RouterPolicy = RouterPolicy.LEAST_WORK
+    layers: Layers = LEAST_WORK.prefill
 
     @classmethod
-    def of(cls, policy: RouterPolicy, counts: CountDispersion | None = None) -> "Arrivals":
+    def of(cls, layers: Layers, counts: CountDispersion | None = None) -> "Arrivals":
         """Behind a router; Poisson unless `counts` say how they bunch."""
         if counts is None:
-            return cls(policy=policy)
+            return cls(layers=layers)
         windows = tuple(window * MS_PER_S for window in counts.windows_s)
-        return cls(windows_ms=windows, dispersion=counts.dispersion, policy=policy)
+        return cls(windows_ms=windows, dispersion=counts.dispersion, layers=layers)
 
     @classmethod
     def varied(cls, variation: float) -> "Arrivals":
@@ -70,13 +87,36 @@ class Arrivals:
 
     @property
     def blind(self) -> bool:
-        """Whether servers are chosen whatever their work."""
-        return self.policy in _IN_TURN
+        """Whether servers are chosen whatever is there."""
+        return self.layers[0].rule in _UNSEEING and self.layers[0].among is not Endpoints.POOL
 
     @property
     def in_turn(self) -> bool:
-        """Whether the ranks of a server are taken in turn."""
-        return self.blind or self.policy is RouterPolicy.RANKS_IN_TURN
+        """Whether ranks have queues of their own, as nothing balances their work."""
+        last = self.layers[-1]
+        return not (last.among is Endpoints.RANK and last.rule is Rule.LEAST_LOADED and last.counts in _OF_LENGTH)
+
+    @property
+    def finds_ranks(self) -> bool:
+        """Whether a prompt goes to the rank with the least of something, where it fits in soonest."""
+        last = self.layers[-1]
+        return last.among is Endpoints.RANK and last.rule is Rule.LEAST_LOADED
+
+    def uneven(self, lengths: Array, ranks: Array) -> Array:
+        """cr2 where requests are balanced; `lengths`: cs2, `ranks`: d."""
+        first, last = self.layers[0], self.layers[-1]
+        by_length = first.among is Endpoints.SERVER and first.rule is Rule.LEAST_LOADED and first.counts in _OF_LENGTH
+        by_count = last.among is Endpoints.RANK and last.rule is not Rule.IN_TURN
+        variation = (BY_REQUESTS if by_count else IN_TURN) * (lengths * (1 - 1 / ranks) if by_length else lengths)
+        counted = [layer for layer in self.layers if layer.counts is not Counted.WORK]
+        two = [layer.among for layer in counted if layer.rule is Rule.BETTER_OF_TWO]
+        added = OF_TWO_RANKS if Endpoints.RANK in two else OF_TWO_SERVERS if two else 0.0
+        return np.asarray(variation + added)
+
+    @property
+    def counts(self) -> Array:
+        """I at `_TIMES_MS`; where all are alike one of them, which says it all and spares the minimum."""
+        return self.at(_TIMES_MS[:1] if self.steady else _TIMES_MS)
 
     def at(self, times_ms: Array) -> Array:
         """I at these times: on lines over the logarithm of the time, and 1 of no time."""
@@ -92,7 +132,7 @@ class Arrivals:
         """I1 at `_TIMES_MS` (one more axis) of servers that get so much of the bucket's requests each."""
         counts, part = self.at(_TIMES_MS), np.asarray(share)[..., None]
         # In turn every so-many-th request comes, which evens out; drawn ones come as by chance.
-        return np.asarray(counts * part if self.policy is RouterPolicy.ROUND_ROBIN else 1 + (counts - 1) * part)
+        return np.asarray(counts * part if self.layers[0].rule is Rule.IN_TURN else 1 + (counts - 1) * part)
 
 
 POISSON = Arrivals()
@@ -145,8 +185,7 @@ def wait_tail(
     lengths = m2 / m1**2 - 1
     # At full load the tail has no end: it is long, not infinite, so that no figure is lost to NaN.
     spare = np.maximum(1 - rho, _TINY)
-    # Alike at all times: one of them says it all, and spares the minimum.
-    counts = arrivals.at(_TIMES_MS[:1] if arrivals.steady else _TIMES_MS)
+    counts = arrivals.counts
     shape = (*np.broadcast_shapes(rho.shape, np.shape(together)), len(counts))
     wide = np.broadcast_to(together, shape[:-1])
     if not arrivals.in_turn:
@@ -157,7 +196,7 @@ def wait_tail(
     slack = np.maximum(ranks.budget - ranks.tokens, _TINY)
     if arrivals.blind:
         return _blind(arrivals, m1, lengths, of_one, slack, ranks)
-    ranks_ms = m1 * lengths * (1 - 1 / ranks.ranks) * ranks.cycle_ms / (2 * slack)
+    ranks_ms = m1 * arrivals.uneven(lengths, ranks.ranks) * ranks.cycle_ms / (2 * slack)
     return WaitTail(rate=wide, spare=spare, lengths=lengths, counts=np.broadcast_to(counts, shape), ranks_ms=ranks_ms)
 
 

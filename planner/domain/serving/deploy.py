@@ -11,6 +11,10 @@ LOAD_GB_PER_S = 1.0
 """GB/s at which a pod reads weights unless somebody says: shared storage behind a link of 10 Gbit/s, which carries 1.25
 at best. An assumption: measure it with `fio` in a pod."""
 AUTOSCALERS = ("none", "hpa", "keda")
+COUNTS_BYTES = "bytes"
+COUNTS = ("requests", COUNTS_BYTES)
+BY_RANK, BY_SERVER = "rank", "server"
+ENDPOINTS = ("auto", BY_SERVER, BY_RANK)
 _CPUS_PER_GPU, _MEMORY_GIB_PER_GPU = 8, 64
 
 
@@ -36,8 +40,11 @@ class DeploySettings:
     `hugepages`: of every engine's pod, SIZE=AMOUNT. `nccl_ib_hca`, `socket_interface`: network cards and interface of
     pods that talk to others; empty: NCCL chooses. `compute_domains`: ComputeDomains for copies that count on NVLink
     between hosts.
+    `router_counts`: what router `haproxy` counts of prefill servers to find the least loaded, requests or their bytes.
     `bytes_per_token`: of a prompt's text, for routers that know a request's size alone. `images` may also replace those
     of routers: HAPROXY, VLLM-ROUTER, MODEL-GATEWAY.
+    `ranks`: what a router chooses among: `rank`, every attention rank at a port of its own; `server`, copies of the
+    model, whose engines share requests out over their ranks; `auto`: ranks where engine, target and router all can.
     `monitoring`: a PodMonitor and a PrometheusRule beside the rest, for clusters with the Prometheus operator.
     `autoscaling`: an autoscaler for each island, hpa or keda; the latter asks at `prometheus` (http or https).
     """
@@ -75,6 +82,8 @@ class DeploySettings:
     bytes_per_token: Annotated[
         float, Bounds(low=1, high=64), Key("of a prompt's text", unit="bytes/token", sparse=True)
     ] = 4.0
+    router_counts: Annotated[str, OneOf(COUNTS), Key("of prefill servers: requests or bytes", sparse=True)] = "requests"
+    ranks: Annotated[str, OneOf(ENDPOINTS), Key("endpoints of routers: rank or server", sparse=True)] = "auto"
     monitoring: Annotated[bool, Key("PodMonitor and PrometheusRule, too", sparse=True)] = False
     autoscaling: Annotated[str, OneOf(AUTOSCALERS), Key("autoscalers with the plan's bounds", sparse=True)] = "none"
     prometheus: Annotated[str, Key("where keda asks", sparse=True)] = "http://prometheus-operated.monitoring.svc:9090"

@@ -180,18 +180,6 @@ class LengthMeasure(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RouterBehaviour:
-    """`policy`: whom it chooses among the servers of a bucket. `measure`: what it tells the bucket by.
-    `blind_to_speed`: to it servers of a bucket are alike, however fast each is. `notes`: what it cannot do of what the
-    plan asks, a sentence each."""
-
-    policy: RouterPolicy
-    measure: LengthMeasure = LengthMeasure.TOKENS
-    blind_to_speed: bool = False
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolGrid:
     """One phase: pools of islands, and the pool of each of the cells of `width` tokens that begin with length 0.
 

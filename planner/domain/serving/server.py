@@ -177,8 +177,9 @@ class BucketPlan:
 
     `promise_rps`: capacity times the margin. `burst_rps`: the same where arrivals bunch as the trace's own do, laid
     over each other (None: the workload has no clock), all servers at work; `burst_left_rps`: what the worst loss leaves
-    of their capacity then (None: no clock, or nothing has to survive). `unrestricted_rps`: no layout of any
-    sizes, lengths and configurations serves more.
+    of their capacity then (None: no clock, or nothing has to survive). `least_work_rps`: what the pools would serve
+    behind the router of policy `least_work`, where they are priced for one that is deployed. `unrestricted_rps`: no
+    layout of any sizes, lengths and configurations serves more.
     """
 
     promise_rps: Annotated[float, Bounds(low=0)]
@@ -203,6 +204,11 @@ class BucketPlan:
         float | None,
         Bounds(low=0),
         Key("left after a loss under the trace's own bursts (absent: no clock, or nothing survives)", sparse=True),
+    ] = None
+    least_work_rps: Annotated[
+        float | None,
+        Bounds(low=0),
+        Key("that the pools would serve behind a router that knows all (absent: it was priced so)", sparse=True),
     ] = None
     drafts: Annotated[
         tuple[PoolDrafts, ...], Key("what drafted tokens bring to each pool (absent: none are drafted)", sparse=True)

@@ -41,7 +41,7 @@ def capacity_curve(question: Question, pool: BucketPool) -> CapacityCurve:
     workload, scenario = question.workload, question.scenario
     rows = [j for j, span in enumerate(workload.ranges) if pool.start <= span.start and span.end <= pool.end]
     buckets = Buckets.of(workload, [(rows[0], rows[-1] + 1)] * POINTS)
-    arrivals = Arrivals.of(scenario.routing.policy, None).thinned(float(buckets.probabilities[0]))
+    arrivals = Arrivals.of(scenario.router.layers(pool.phase)).thinned(float(buckets.probabilities[0]))
     late = None if pool.late_share is None else np.full(POINTS, pool.late_share)
     levels = Levels.of(scenario.slo, workload, late)
     servers = servers_of(question, pool, buckets)

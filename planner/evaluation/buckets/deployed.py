@@ -128,7 +128,7 @@ class DeployedPrices(BucketPrices):
     def _rates_of(self, pool: BucketPool) -> Column:
         half, batch = self.phases[pool.phase], pool.server.batch_size
         servers = servers_of(self.question, pool, half.buckets)
-        arrivals = Arrivals.of(self._scenario.routing.policy)
+        arrivals = Arrivals.of(self._scenario.router.layers(pool.phase))
         together = self.served_rps * half.buckets.probabilities
         if isinstance(servers, PrefillServers):
             full = servers.full_rps(half.buckets)

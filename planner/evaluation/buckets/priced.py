@@ -18,8 +18,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.cost import CostContext
-from planner.cost.serving import Arrivals, Buckets, DecodeServers, Levels, MixedServers, PrefillServers
-from planner.domain import BucketPool, Phase, Question, Reach, halves_of
+from planner.cost.serving import (
+    Arrivals,
+    Buckets,
+    DecodeServers,
+    Kind,
+    Levels,
+    MixedServers,
+    Parting,
+    PrefillServers,
+    parts_unevenly,
+)
+from planner.domain import BucketPool, CountDispersion, Phase, Question, Reach, halves_of
 
 Servers = PrefillServers | DecodeServers | MixedServers
 Span = tuple[int, int]
@@ -33,13 +43,14 @@ _ROUNDS = 30
 MOST_KNOWN = 1000
 """Buckets of one fleet whose prices are kept."""
 
-PricedKey = tuple[tuple[BucketPool, ...], Arrivals, float | None]
-"""Pools without their rates, how requests come, and what the first decode step takes."""
+PricedKey = tuple[tuple[BucketPool, ...], CountDispersion | None, float | None]
+"""Pools without their rates, how arrivals bunch, and what the first decode step takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricedBucket:
-    """The pools of one phase, or of both, on the prompts of `span`."""
+    """The pools of one phase, or of both, on the prompts of `span`. `parted_rps`: X of each pool behind a router that
+    parts requests otherwise than by speed."""
 
     phase: Phase
     span: Span
@@ -47,6 +58,7 @@ class PricedBucket:
     servers: tuple[Servers, ...]
     buckets: Buckets
     arrivals: Arrivals
+    parted_rps: tuple[float, ...] = ()
 
     @property
     def probability(self) -> float:
@@ -61,6 +73,8 @@ class PricedBucket:
     @property
     def seen_rps(self) -> list[float]:
         """X of each pool."""
+        if self.parted_rps:
+            return list(self.parted_rps)
         pools = self.pools
         return _seen_rps([p.count for p in pools], [p.full_rps for p in pools], [p.capacity_rps for p in pools])
 
@@ -73,13 +87,13 @@ def serves(pool: BucketPool) -> frozenset[tuple[Phase, int]]:
 def priced_buckets(
     question: Question,
     pools: Iterable[BucketPool],
-    arrivals: Arrivals,
+    counts: CountDispersion | None,
     reaches: Mapping[str, Reach],
     first_ms: float | None = None,
     priced_before: dict[PricedKey, PricedBucket] | None = None,
 ) -> list[PricedBucket]:
-    """The pools by bucket, with their capacities and shares; `arrivals`: how requests come to them; `first_ms`: what
-    the first decode step takes of a TTFT, None: the bound on TPOT. `priced_before`: grows by these."""
+    """The pools by bucket, with their capacities and shares; `counts`: how arrivals bunch, Poisson where it is None;
+    `first_ms`: what the first decode step takes of a TTFT, None: the bound on TPOT. `priced_before`: grows by these."""
     grouped: dict[tuple[Phase, int, int], list[BucketPool]] = {}
     for pool in pools:
         grouped.setdefault((pool.phase, pool.start, pool.end), []).append(pool)
@@ -89,11 +103,11 @@ def priced_buckets(
     buckets = []
     for key in keys:
         pools_of = tuple(replace(pool, capacity_rps=0.0, full_rps=0.0, share=0.0) for pool in grouped[key])
-        question_of = (pools_of, arrivals, first_ms)
+        question_of = (pools_of, counts, first_ms)
         if question_of not in priced_before:
             if len(priced_before) >= MOST_KNOWN:  # a search may ask for thousands of layouts
                 priced_before.clear()
-            priced_before[question_of] = _priced(question, pools_of, arrivals, reaches, first_ms)
+            priced_before[question_of] = _priced(question, pools_of, counts, reaches, first_ms)
         buckets.append(priced_before[question_of])
     return list(_shared(buckets))
 
@@ -127,14 +141,15 @@ def _shared(buckets: Sequence[PricedBucket]) -> Iterator[PricedBucket]:
 def _priced(
     question: Question,
     pools: Sequence[BucketPool],
-    arrivals: Arrivals,
+    counts: CountDispersion | None,
     reaches: Mapping[str, Reach],
     first_ms: float | None,
 ) -> PricedBucket:
     workload, scenario, start, end = question.workload, question.scenario, pools[0].start, pools[0].end
     rows = [j for j, span in enumerate(workload.ranges) if start <= span.start and span.end <= end]
     buckets = Buckets.of(workload, [(rows[0], rows[-1] + 1)])
-    arrivals, late = arrivals.thinned(float(buckets.probabilities[0])), pools[0].late_share
+    arrivals = Arrivals.of(scenario.router.layers(pools[0].phase), counts).thinned(float(buckets.probabilities[0]))
+    late = pools[0].late_share
     levels = replace(Levels.of(scenario.slo, workload, None if late is None else np.array([late])), first_ms=first_ms)
     servers = tuple(servers_of(question, pool, buckets, reaches.get(pool.island)) for pool in pools)
     full = [_full_rps(pool, of_pool, buckets, levels) for pool, of_pool in zip(pools, servers, strict=True)]
@@ -142,14 +157,56 @@ def _priced(
     def capped_rps(number: int, together: float) -> float:
         return _capped_rps(pools[number], servers[number], buckets, levels, together, arrivals)
 
-    capped = served_together([pool.count for pool in pools], full, capped_rps)
+    parting = _parting(pools, servers, full, buckets, levels, arrivals)
+    capped = parting.highest() if parting else served_together([pool.count for pool in pools], full, capped_rps)
     priced = tuple(
         replace(pool, full_rps=where_nobody_waits, capacity_rps=rate)
         for pool, where_nobody_waits, rate in zip(pools, full, capped, strict=True)
     )
     return PricedBucket(
-        phase=pools[0].phase, span=(start, end), pools=priced, servers=servers, buckets=buckets, arrivals=arrivals
+        phase=pools[0].phase,
+        span=(start, end),
+        pools=priced,
+        servers=servers,
+        buckets=buckets,
+        arrivals=arrivals,
+        parted_rps=parting.seen_rps if parting else (),
     )
+
+
+def _parting(
+    pools: Sequence[BucketPool],
+    servers: Sequence[Servers],
+    full: Sequence[float],
+    buckets: Buckets,
+    levels: Levels,
+    arrivals: Arrivals,
+) -> Parting | None:
+    """How the router parts the requests of servers that take prompts in; None where it does so by speed, or a server
+    takes none."""
+    if not parts_unevenly(arrivals.layers) or not all(full):
+        return None
+    kinds = [
+        Kind(
+            servers=of_pool,
+            count=pool.count,
+            full_rps=rate,
+            weight=rate,
+            ranks=pool.server.parallel.dp,
+            answer_ms=_answer_ms(pool, of_pool, buckets, rate),
+        )
+        for pool, of_pool, rate in zip(pools, servers, full, strict=True)
+        if not isinstance(of_pool, DecodeServers)
+    ]
+    return Parting(kinds, buckets, levels, arrivals) if kinds else None
+
+
+def _answer_ms(pool: BucketPool, servers: Servers, buckets: Buckets, rate: float) -> float:
+    """What an answer takes at a full batch, on average; split servers give none."""
+    if not isinstance(servers, MixedServers):
+        return 0.0
+    tpot = servers.tpot_ms(buckets, np.array([[rate]]), np.array([[float(pool.server.batch_size)]]), 0.0)
+    return float(tpot[0, 0] * (buckets.weights[0] @ buckets.answers))
 
 
 def served_together(

@@ -68,7 +68,7 @@ class BucketPrices:
 
     def __init__(self, question: Question, most_buckets: int | None = None, edges: Collection[int] = ()) -> None:
         self.question = question
-        self.most = question.scenario.routing.most if most_buckets is None else most_buckets
+        self.most = question.scenario.most_buckets if most_buckets is None else most_buckets
         self.space = bucket_space(question, self.most, edges)
         self.phases = self.space.phases
         self._further_edges = edges
@@ -300,7 +300,7 @@ class BucketPrices:
         """Rates within the levels where so much of the whole is served."""
         of_phase = self.phases[phase]
         levels = replace(of_phase.levels, first_ms=self.least_step_ms) if phase is Phase.PREFILL else of_phase.levels
-        arrivals = Arrivals.of(self._scenario.routing.policy)
+        arrivals = Arrivals.of(self._scenario.router.layers(phase))
         served = served_rps * of_phase.buckets.probabilities
         return self._full_column(gpu, phase).within(of_phase.buckets, levels, served, arrivals, halvings)
 

@@ -96,7 +96,7 @@ def _under(prices: BucketPrices, place: PoolPlace, levels: Levels) -> Column:
     )
     if levels.misses is not None and len(levels.misses) > 1:
         levels = replace(levels, misses=levels.misses[only])
-    arrivals = Arrivals.of(prices.question.scenario.routing.policy)
+    arrivals = Arrivals.of(prices.question.scenario.router.layers(place.phase))
     together = prices.served_rps * buckets.probabilities
     if isinstance(column.servers, PrefillServers):
         capped = column.servers.capped_rps(buckets, levels, together, arrivals, served=True)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
-from planner.cost.serving import Arrivals
 from planner.domain import (
     PHASES,
     BucketLatency,
@@ -128,10 +127,9 @@ class BucketService:
         step: at first as long as the bound on TPOT, then as the pools take at the rate that is known to be reached so,
         and a little beyond."""
         every, judged = tuple(pools), JudgedTimes.of(self.question)
-        arrivals = Arrivals.of(self.question.scenario.routing.policy, counts)
 
         def priced(first_ms: float | None) -> list[PricedBucket]:
-            return priced_buckets(self.question, every, arrivals, self._reaches, first_ms, self._known)
+            return priced_buckets(self.question, every, counts, self._reaches, first_ms, self._known)
 
         buckets, first_ms = priced(None), float(judged.levels.first_step_ms.max())
         rates = [phase_rps(buckets, phase) for phase in PHASES]

@@ -18,7 +18,7 @@ from planner.assignment import Uplinks
 from planner.cost import CostContext
 from planner.cost.grid import Degrees
 from planner.cost.service_levels import transfer_ms
-from planner.cost.serving import Arrivals, MixedServers
+from planner.cost.serving import MixedServers
 from planner.domain import PHASES, BucketPool, KvFlow, KvTransfer, LengthRange, Phase, Question, Reach, kv_gb
 from planner.domain.stocks import Stock
 from planner.evaluation.buckets.partitions import PhaseBuckets
@@ -36,7 +36,7 @@ def transfer_of(
     """What pools hand over where the whole mix is served at `rate_rps`; None where no requests are split."""
     scenario, where = question.scenario, reaches or {}
     weight = mean_ms = longest_ms = gb_per_request = 0.0
-    for bucket in priced_buckets(question, pools, Arrivals(), where):
+    for bucket in priced_buckets(question, pools, None, where):
         if bucket.phase is not Phase.PREFILL:
             continue
         mix, prompts = bucket.buckets.weights[0], bucket.buckets.prompts

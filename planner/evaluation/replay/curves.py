@@ -14,7 +14,8 @@ from planner.cost.rates import pool_share
 from planner.cost.service_levels import transfer_ms
 from planner.cost.serving import Buckets, DecodeServers, PrefillServers
 from planner.cost.serving.decode_servers import BATCHES, contexts_of
-from planner.cost.serving.prefill_servers import NO_STEP_MS, STEP_TOKENS
+from planner.cost.serving.prefill_servers import NO_STEP_MS
+from planner.cost.serving.step_curves import STEP_TOKENS
 from planner.domain import CacheRate, CostSource, ParallelConfig, Phase, Workload
 from planner.domain.fleet import AnswerCurve, ChunkCurve, KvRoom, PromptCurve, ReplayPool, Row
 

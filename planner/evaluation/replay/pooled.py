@@ -17,6 +17,7 @@ from planner.domain import (
     RouterPolicy,
     Scenario,
     ServerConfig,
+    behaviour_of,
 )
 from planner.domain.arrivals import POISSON_VARIATION, ArrivalProcess, ArrivalSettings, ReplaySettings, Requests
 from planner.domain.fleet import ReplayFleet, ReplayPool
@@ -97,7 +98,7 @@ class PooledReplay:
             capacity_rps=rate_rps,
             slo=scenario.slo,
         )
-        settings = replace(self._settings, policy=policy, seeds=tuple(seeds), requests=requests)
+        settings = replace(self._settings, router=behaviour_of(policy), seeds=tuple(seeds), requests=requests)
         return simulate(fleet, promise, settings, rate_rps, lambda rate, seed: self._requests(rate, seed, requests))
 
     def _requests(self, rate_rps: float, seed: int, count: int) -> Requests:

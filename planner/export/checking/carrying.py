@@ -46,10 +46,15 @@ def carried_over(files: Mapping[str, str], *deployed: Mapping[str, str]) -> dict
 
     Raises ExportError where an object runs several islands, or is called otherwise there.
     """
+    return with_engines(files, running_engines(*deployed))
+
+
+def running_engines(*deployed: Mapping[str, str]) -> dict[str, FoundWorkload]:
+    """What runs each island of `deployed` (folders of manifests, the first that has it counts)."""
     sources: dict[str, FoundWorkload] = {}
     for folder in reversed(deployed):
         sources |= engines_of(folder)
-    return with_engines(files, sources)
+    return sources
 
 
 def with_engines(files: Mapping[str, str], sources: Mapping[str, FoundWorkload]) -> dict[str, str]:

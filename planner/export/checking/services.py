@@ -40,6 +40,20 @@ def engine_of(workload: FoundWorkload) -> Engine | None:
     return ENGINES.get(workload.labels.get(ENGINE_LABEL, ""))
 
 
+def answering_ports(pod: FoundPod, engine: Engine) -> tuple[int, ...]:
+    """All ports at which a pod takes requests: one, or one for each of its ranks."""
+    if pod.answers_at and pod.answers_at != pod.engine_port:
+        return (pod.answers_at,)
+    ports = engine.answering_ports(pod.arguments or ()) if pod.command_path else ()
+    return ports or (answering_port(pod, engine),)
+
+
+def ranks_answer(workload: FoundWorkload) -> bool:
+    """Whether every pod of a copy takes requests, for its own ranks."""
+    engine = engine_of(workload)
+    return engine is not None and all(engine.by_rank(pod.arguments or ()) for pod in workload.pods if pod.count)
+
+
 def leader_ports(workload: FoundWorkload) -> tuple[int, ...]:
     """Where each copy's leader takes requests; one port for all where copies start alike."""
     engine = engine_of(workload)
@@ -68,7 +82,7 @@ def answering(service: Manifest, workload: FoundWorkload, pod: FoundPod) -> tupl
         if rule:
             where = f"spec.ports.{index}.targetPort"
             faults.append(service.fault(where, rule, port.get("targetPort", port["port"])))
-        elif engine and number == answering_port(pod, engine):
+        elif engine and number in answering_ports(pod, engine):
             reachable.add(port["port"])
     return Answering(workload=workload, ports=frozenset(reachable)), tuple(faults)
 
@@ -117,7 +131,7 @@ def service_faults(
         )  # for discovery: takes no requests
         endpoints[service.name] = replace(answers, ports=frozenset()) if names_all else answers
         faults += wrong
-        if workers and not names_all:
+        if workers and not names_all and not ranks_answer(owners[id(selected[0][0])]):
             rule = "must select leaders alone, as workers take no requests"
             faults.append(service.fault("spec.selector", rule, f"those of {workers[0].path}, too"))
     return endpoints, tuple(faults)
@@ -145,6 +159,7 @@ def address_faults(table: FoundTable, endpoints: Mapping[str, Answering]) -> Ite
         phase = answers.workload.labels.get(PHASE_LABEL)
         if row.get("phase", phase) != phase:
             yield table.fault(where, f"phase must be {phase}, which its island serves", row["phase"])
+        yield from _rank_faults(table, row, answers)
         port = row.get("port")
         if type(port) is not int or port not in answers.ports:
             listening = (
@@ -152,6 +167,22 @@ def address_faults(table: FoundTable, endpoints: Mapping[str, Answering]) -> Ite
             )
             yield table.fault(where, f"port must be {listening}, where the engine is reached", port or "none")
         yield from _leader_faults(table, row, answers.workload)
+
+
+def _rank_faults(table: FoundTable, row: Mapping[str, Any], answers: Answering) -> Iterator[Fault]:
+    """A row names the ports of ranks, and where pods have names all ranks, if and only if they answer by themselves."""
+    where, workload = f"services {row['service']}", answers.workload
+    engine, by_rank = engine_of(workload), ranks_answer(workload)
+    ports = list(answering_ports(workload.pods[0], engine)) if engine and by_rank else []
+    if row.get("rank_ports", []) != ports:
+        told = ", ".join(map(str, ports)) or "absent, as a copy is one endpoint"
+        yield table.fault(where, f"rank_ports must be {told}", row.get("rank_ports", "none"))
+        return
+    named = workload.leader_host is not None and by_rank
+    expected = workload.replicas * workload.pods_per_copy * len(ports) if named else 0
+    ranks = row.get("ranks", [])
+    if not isinstance(ranks, list) or len(set(map(str, ranks))) != expected or len(ranks) != expected:
+        yield table.fault(where, f"ranks must name {expected} different HOST:PORT", len(ranks) or "none")
 
 
 def _leader_faults(table: FoundTable, row: Mapping[str, Any], workload: FoundWorkload) -> Iterator[Fault]:

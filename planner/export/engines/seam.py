@@ -1,6 +1,6 @@
 """The engine's side of the export: how a copy of the model is started, and how its command lines are read back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -21,6 +21,9 @@ class Rendezvous:
 
 BOOTSTRAP = "bootstrap"
 """Name of the port at which a leader hands out KV caches, in engines that have one."""
+HTTP, HEALTH = "http", "health"
+"""Names of the first port for requests (those of further ranks are http-1 and so on), and of the one at which a pod
+answers for all of its ranks, where that is another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +47,8 @@ class PodCommand:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """One copy of an engine: its leader, its workers (None in a group of one pod), the leader's ports with
-    HTTP first, the path that answers 200 once it serves, and notes for the reader of the manifest."""
+    HTTP first, the path that answers 200 once it serves, and notes for the reader of the manifest. Where ranks are
+    endpoints, workers have the leader's ports, too."""
 
     leader: PodCommand
     worker: PodCommand | None
@@ -56,6 +60,17 @@ class Launch:
     def bootstrap_ports(self) -> tuple[int, ...]:
         """Where it hands out KV caches: one port, or none."""
         return tuple(port.number for port in self.ports if port.name == BOOTSTRAP)
+
+    @property
+    def rank_ports(self) -> tuple[Port, ...]:
+        """Where requests are taken: one port, or one for each rank of a pod."""
+        return tuple(port for port in self.ports if port.name == HTTP or port.name.startswith(f"{HTTP}-"))
+
+    @property
+    def probed(self) -> str:
+        """The port whose answer stands for all ranks of a pod."""
+        names = [port.name for port in self.ports]
+        return HEALTH if HEALTH in names else names[0]
 
 
 class LaunchIsland(Protocol):
@@ -70,13 +85,23 @@ class ReadServer(Protocol):
     def __call__(self, arguments: Sequence[str], phase: Phase, /) -> ServerConfig: ...
 
 
+def _no_rank_ports(_: ServingIsland, /) -> str:
+    return "the engine has one port for all ranks of a server"
+
+
+def _one_server(_: Sequence[str], /) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
     """An inference engine: its launch, and its reading of its own flags.
 
     `program`: its program in words. `http_port`: where it listens without `--port`. `drain_flag`: by which it goes on
     for so many seconds, when told to end, with the requests that it has; empty: it does so by itself. `images`: of the
-    version that a deployment is for, by GPU family, else by vendor (upper case).
+    version that a deployment is for, by GPU family, else by vendor (upper case). `rank_obstacle`: why the attention
+    ranks of an island cannot have a port each; empty where they can. `by_rank`: whether those of a command line have,
+    and `answering_ports`: all ports at which it takes requests.
     """
 
     name: str
@@ -85,4 +110,7 @@ class Engine:
     program: str
     http_port: int
     drain_flag: str = ""
+    rank_obstacle: Callable[[ServingIsland], str] = _no_rank_ports
+    by_rank: Callable[[Sequence[str]], bool] = _one_server
+    answering_ports: Callable[[Sequence[str]], tuple[int, ...]]
     images: Mapping[str, str] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from planner.domain import ENGINE_MEMORY_SHARE, EngineProfile, ParallelConfig, Phase, ServerConfig, halves_of
 from planner.domain.engine.profile import PAGE_SIZE
 from planner.errors import ExportError, InputError
-from planner.export.engines.arguments import FlagValue, flags, read_flags, require_counts, require_plain
+from planner.export.engines.arguments import FlagValue, flags, read_count, read_flags, require_counts, require_plain
 from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, overlap_notes, overlaps, queue_depth
 from planner.export.engines.kv_caches import (
     check_cache_format,
@@ -289,10 +289,22 @@ def _require_groups(values: Mapping[str, str], shared: Mapping[str, int], groups
             )
 
 
+def _rank_obstacle(_: ServingIsland, /) -> str:
+    """From 0.5.20 on an experimental server has ports by rank; but by default none, and no metrics by rank."""
+    return "SGLang has ports by rank only in an experimental server without metrics by rank (from 0.5.20, issue 23206)"
+
+
+def _answering_ports(arguments: Sequence[str], /) -> tuple[int, ...]:
+    values = read_flags(arguments)
+    return (read_count(values, "port", _HTTP_PORT),)
+
+
 SGLANG = Engine(
     name=NAME,
     launch=launch,
     read_server=read_server,
     program="python3 -m sglang.launch_server",
     http_port=_HTTP_PORT,
+    rank_obstacle=_rank_obstacle,
+    answering_ports=_answering_ports,
 )

@@ -44,12 +44,19 @@ from planner.export.engines.kv_caches import (
     vllm_transfer,
 )
 from planner.export.engines.loading import VLLM_REMEDY, check_code, draft_tokens, require_loadable, vllm_faults
-from planner.export.engines.seam import Engine, Launch, PodCommand, Port, Rendezvous
+from planner.export.engines.seam import HTTP, Engine, Launch, PodCommand, Port, Rendezvous
+from planner.export.engines.vllm_ranks import (
+    HTTP_PORT,
+    RPC_PORT,
+    answering_ports,
+    by_rank,
+    rank_flags,
+    rank_obstacle,
+    rank_ports,
+)
 from planner.export.islands import ServingIsland, nests
 
 NAME = "vllm"
-_HTTP_PORT = 8000
-_RPC_PORT = 13345
 _MASTER_PORT = 29501
 _SERVE = ("vllm", "serve")
 # $1: the pod's index, $2: data-parallel ranks of a pod, then the command. Nothing is written into the script.
@@ -72,7 +79,7 @@ _READ_FLAGS = frozenset(
     | {"data-parallel-size-local", "max-num-seqs", "max-model-len", "enable-expert-parallel", CONNECTOR}
     | {"max-num-batched-tokens", "enable-dbo", "port", UNCHUNKED, "nnodes", "node-rank", "master-addr", "master-port"}
     | {f"data-parallel-{name}" for name in ("start-rank", "address", "rpc-port", "hybrid-lb", "external-lb", "rank")}
-    | {"data-parallel-multi-port-external-lb", "headless"}
+    | {"data-parallel-multi-port-external-lb", "data-parallel-supervisor-port", "headless"}
 )
 _EAGLE = "eagle3"
 _SHORT_FLAGS = frozenset(
@@ -100,7 +107,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     return Launch(
         leader=leader,
         worker=worker if island.grouping.pods > 1 else None,
-        ports=(Port(name="http", number=_HTTP_PORT + rendezvous.port_offset),),
+        ports=_ports(island, rendezvous.port_offset),
         health_path="/health",
         notes=(
             *_notes(island, exchange),
@@ -109,6 +116,14 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
             *_cache_notes(island),
         ),
     )
+
+
+def _ports(island: ServingIsland, offset: int) -> tuple[Port, ...]:
+    return rank_ports(island, offset) if island.by_rank else (Port(name=HTTP, number=HTTP_PORT + offset),)
+
+
+def _rank_obstacle(island: ServingIsland, /) -> str:
+    return rank_obstacle(island, island.profile(NAME).version)
 
 
 def _exchange(island: ServingIsland, profile: EngineProfile) -> ExpertExchange | None:
@@ -225,8 +240,10 @@ def _pods(
 
 
 def _commands(island: ServingIsland, shared: tuple[str, ...], rendezvous: Rendezvous) -> tuple[PodCommand, PodCommand]:
+    if island.by_rank:
+        return _rank_commands(island, (*shared, *rank_flags(island, rendezvous)), rendezvous)
     offset = rendezvous.port_offset
-    front = flags(("port", _HTTP_PORT + offset), *_api_servers(island))
+    front = flags(("port", HTTP_PORT + offset), *_api_servers(island))
     if island.grouping.pods == 1:
         return _pod((*shared, *front)), _pod(shared)
     _check_ranks(island)
@@ -239,16 +256,20 @@ def _commands(island: ServingIsland, shared: tuple[str, ...], rendezvous: Rendez
         )
         return _pod((*shared, *nodes, *front)), _pod((*shared, *nodes, "--headless"))
     ranks = flags(
-        ("data-parallel-size-local", _local_ranks(island)),
+        ("data-parallel-size-local", island.local_ranks),
         ("data-parallel-address", rendezvous.leader_address),
-        ("data-parallel-rpc-port", _RPC_PORT + offset),
+        ("data-parallel-rpc-port", RPC_PORT + offset),
     )
     worker = _worker_with_start_rank(island, (*shared, *ranks, "--headless"), rendezvous)
     return _pod((*shared, *ranks, *front)), worker
 
 
-def _local_ranks(island: ServingIsland) -> int:
-    return max(1, island.grouping.gpus_per_pod // _rank_gpus(island))
+def _rank_commands(
+    island: ServingIsland, shared: tuple[str, ...], rendezvous: Rendezvous
+) -> tuple[PodCommand, PodCommand]:
+    """Pods of one rank are told its number alike; of several ranks each pod but the first is told where it starts."""
+    alike = island.local_ranks == 1
+    return _pod(shared), _pod(shared) if alike else _worker_with_start_rank(island, shared, rendezvous)
 
 
 def _check_ranks(island: ServingIsland) -> None:
@@ -263,13 +284,13 @@ def _check_ranks(island: ServingIsland) -> None:
 
 def _api_servers(island: ServingIsland) -> list[tuple[str, FlagValue]]:
     """vLLM would start one API server a data-parallel rank, all of them in the leader."""
-    return [("api-server-count", _local_ranks(island))] if island.parallel.dp > 1 else []
+    return [("api-server-count", island.local_ranks)] if island.parallel.dp > 1 else []
 
 
 def _worker_with_start_rank(island: ServingIsland, arguments: tuple[str, ...], rendezvous: Rendezvous) -> PodCommand:
-    if _local_ranks(island) == 1:
+    if island.local_ranks == 1:
         return _pod((*arguments, *flags(("data-parallel-start-rank", rendezvous.pod_index))))
-    counted = (rendezvous.pod_index, str(_local_ranks(island)), *_SERVE, *arguments)
+    counted = (rendezvous.pod_index, str(island.local_ranks), *_SERVE, *arguments)
     return _pod(counted, command=("sh", "-c", START_RANK_SCRIPT, "vllm"))
 
 
@@ -358,6 +379,9 @@ VLLM = Engine(
     launch=launch,
     read_server=read_server,
     program="vllm serve MODEL",
-    http_port=_HTTP_PORT,
+    http_port=HTTP_PORT,
     drain_flag="shutdown-timeout",  # since 0.18.0; without it requests under way are aborted
+    rank_obstacle=_rank_obstacle,
+    by_rank=by_rank,
+    answering_ports=answering_ports,
 )

@@ -10,6 +10,7 @@ from planner.export.objects.operating.network import network_notes
 from planner.export.objects.operating.probes import probe_note
 from planner.export.objects.scheduling import scheduling_notes
 from planner.export.objects.weights import weights_note
+from planner.export.routers.ranks import rank_notes
 from planner.export.seams import Deployment
 
 
@@ -20,6 +21,7 @@ def island_comments(island: ServingIsland, deployment: Deployment, notes: tuple[
         _arithmetic(island),
         _parallelism(island, deployment),
         _duty(island),
+        *rank_notes(island),
         *_pod_notes(island),
         *domain_notes(island, deployment),
         *scheduling_notes(island, deployment),
@@ -93,6 +95,6 @@ def operating_notes(island: ServingIsland, deployment: Deployment) -> tuple[str,
 
 
 def _worker_notes(island: ServingIsland) -> tuple[str, ...]:
-    if island.grouping.pods == 1:
+    if island.grouping.pods == 1 or island.by_rank:
         return ()
     return ("Workers of a group answer no HTTP and have no probes; they stay until the leader's requests are done.",)

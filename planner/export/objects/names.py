@@ -91,9 +91,10 @@ def workload_name(plan: str, island: str) -> str:
     return name
 
 
-def pods_service(service: str) -> str:
-    """The host that stands for every pod behind `service`, for routers that tell pods apart by address."""
-    return f"{service}-pods"
+def pods_service(service: str, rank: int = 0) -> str:
+    """The host that stands for every pod behind `service`, for routers that tell pods apart by address. Each `rank` of
+    a pod has one of its own: HAProxy takes an address once a name."""
+    return f"{service}-pods-{rank}" if rank else f"{service}-pods"
 
 
 def plan_labels(name: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from planner.domain import PodField
 from planner.errors import ExportError, InputError
-from planner.export.engines.seam import Launch, PodCommand
+from planner.export.engines.seam import HEALTH, Launch, PodCommand
 from planner.export.found import FoundPod, FoundWorkload
 from planner.export.islands import ServingIsland
 from planner.export.objects.names import check_node_selector, label_value
@@ -130,7 +130,8 @@ def check_gpus_told_apart(deployment: Deployment) -> None:
 def pod_template(
     island: ServingIsland, deployment: Deployment, launch: Launch, *, leads: bool = True
 ) -> dict[str, Any]:
-    """The template of one pod of `island`; the leader's gets ports and probes."""
+    """The template of one pod of `island`; those that answer get ports and probes: the leader's, or all where ranks
+    are endpoints."""
     resource = gpu_resource(island)
     spec: dict[str, Any] = {
         "containers": [_container(island, deployment, launch, leads)],
@@ -144,7 +145,7 @@ def pod_template(
         spec["nodeSelector"] = dict(island.gpu.node_selector)
     metadata: dict[str, Any] = {"labels": labels(island, deployment)}
     annotations = pod_annotations(island, deployment)
-    if leads:  # the others answer nobody
+    if leads or island.by_rank:  # the others answer nobody
         metadata["labels"] |= router_labels(island, deployment)
         annotations = annotations | router_annotations(island, deployment, launch)
     if annotations:
@@ -160,7 +161,7 @@ def _before(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
 
 
 def _container(island: ServingIsland, deployment: Deployment, launch: Launch, leads: bool) -> dict[str, Any]:
-    command = launch.leader if leads else launch.worker
+    command, answers = launch.leader if leads else launch.worker, leads or island.by_rank
     assert command is not None
     container: dict[str, Any] = {
         "name": "engine",
@@ -168,14 +169,14 @@ def _container(island: ServingIsland, deployment: Deployment, launch: Launch, le
         "command": list(command.command),
         "args": [
             *command.arguments,
-            *(_router_flags(deployment) if leads else []),
+            *(_router_flags(deployment) if answers else []),
             *drain_arguments(island, deployment, leads=leads),
         ],
     }
     variables = [*_environment(command), *model_environment(island, deployment)]
     if environment := [*variables, *network_environment(island, deployment)]:
         container["env"] = environment
-    if leads:
+    if answers:
         container["ports"] = [{"name": p.name, "containerPort": p.number} for p in launch.ports]
         container |= probes(island, deployment, launch)
     return container | {
@@ -252,8 +253,9 @@ def island_service(
 
 
 def launch_ports(launch: Launch) -> list[dict[str, Any]]:
-    """The leader's ports under their own names and numbers."""
-    return [{"name": port.name, "port": port.number, "targetPort": port.name} for port in launch.ports]
+    """The leader's ports under their own names and numbers, but the one that only tells its state."""
+    ports = [port for port in launch.ports if port.name != HEALTH]
+    return [{"name": port.name, "port": port.number, "targetPort": port.name} for port in ports]
 
 
 def http_port(number: int) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ ROUTER_LABEL = "planner/router"
 PROGRAM_LABEL = "planner/router-program"
 SCRIPT_KIND = "router script"
 CONFIG_KIND = "router configuration"
+LUA_KIND = "router Lua"
 
 
 def of_router(manifest: Manifest) -> bool:
@@ -47,12 +48,12 @@ def router_object_files(processes: Sequence[RouterProcess], deployment: Deployme
 
 def _comments(processes: Sequence[RouterProcess], deployment: Deployment) -> Iterator[str]:
     assert deployment.router is not None
-    behaviour = deployment.router.behaviour(deployment.plan)
+    behaviour = deployment.behaviour
     plan = deployment.plan
     yield f"Router {deployment.router.name} of plan {plan.scenario.name}: requests go to {processes[0].name}."
     yield (
-        f"Among the servers of a length it chooses by {behaviour.policy.value}; the plan's promise assumes "
-        f"{plan.scenario.routing.policy.value}."
+        f"Among the servers of a length it chooses by {deployment.chooses}; the plan's promise assumes "
+        f"{plan.scenario.router.name}."
     )
     yield from behaviour.notes
     for process in processes:

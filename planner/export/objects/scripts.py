@@ -15,7 +15,7 @@ from typing import Any
 
 from planner.export.found import Kind
 from planner.export.objects.documents import whole_number
-from planner.export.objects.router_objects import CONFIG_KIND, SCRIPT_KIND
+from planner.export.objects.router_objects import CONFIG_KIND, LUA_KIND, SCRIPT_KIND
 from planner.export.seams import CONFIG_FOLDER, Deployment, RouterProcess
 from planner.export.templating import script_of
 
@@ -202,12 +202,13 @@ def router_script_files(processes: Sequence[RouterProcess], deployment: Deployme
 
 def _router_script(process: RouterProcess, deployment: Deployment) -> str:
     assert deployment.router is not None
-    behaviour = deployment.router.behaviour(deployment.plan)
+    behaviour = deployment.behaviour
     comments = [
         f"Router {deployment.router.name} of plan {deployment.plan.scenario.name}.",
         *process.notes,
         *behaviour.notes,
         f"Others reach it at {process.name}:{process.port}; once it takes requests it answers {process.health_path}.",
+        *(f"The router's other programs reach {name} at {process.name}:{port}." for name, port in process.more_ports),
         f"Its flags are those of {process.image}.",
     ]
     values = (process.name, deployment.router.name, process.image, process.port)
@@ -228,7 +229,13 @@ def _parse_configuration(text: str) -> Iterator[dict[str, Any]]:
     yield {"metadata": {"name": "haproxy.cfg"}, "text": text}
 
 
+def _parse_lua(text: str) -> Iterator[dict[str, Any]]:
+    """A script that a program runs, as it is."""
+    yield {"metadata": {"name": "fewest-bytes.lua"}, "text": text}
+
+
 ROUTER_SCRIPT_KINDS = (
     Kind(kind=SCRIPT_KIND, schema="router_script.json", files="router*.sh", parse=_parse_program),
     Kind(kind=CONFIG_KIND, schema="router_configuration.json", files="*.cfg", parse=_parse_configuration),
+    Kind(kind=LUA_KIND, schema="router_configuration.json", files="*.lua", parse=_parse_lua),
 )

@@ -8,15 +8,18 @@ where no pair of the others has its length.
 The form is the one of AIBrix' main branch after 0.6 (docs/source/features/pd-disaggregation, package configprofiles):
 `promptLenBucketMinLength` and `promptLenBucketMaxLength`, both ends included, inside `routingConfig` of the profile in
 the annotation `model.aibrix.ai/config`. Earlier ones had them beside `routingStrategy`, or as pod labels, and read none
-of this. Whom it chooses: prefill by requests in flight; decode by requests, tokens/s and free memory; one of the
-combined pods at random. A maximum of 0 stands for none.
+of this. Its strategy `pd`, which lengths belong to, takes a pod as one server: ranks at ports of their own are known to
+`least-request` alone (pull requests 1866, merged, and 1970, closed). Whom it chooses: prefill by requests in flight;
+decode by requests, tokens/s and free memory; one of the combined pods at random. A maximum of 0 stands for none.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from planner.domain import LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.domain import Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.domain.serving.programs import PROGRAMS, Surroundings
 from planner.errors import ExportError
 from planner.export.engines.seam import Launch
 from planner.export.islands import ServingIsland
@@ -106,7 +109,7 @@ def _comments(deployment: Deployment) -> Iterator[str]:
     yield f"Written for AIBrix after 0.6, which reads lengths from routingConfig in the annotation {CONFIG_ANNOTATION};"
     yield "earlier versions read none of it and would send any prompt to any pod: look at its documentation first."
     yield f"Requests name the model {_served_name(deployment)}, as the pods' label {MODEL_LABEL} and the engines do."
-    yield f"Assumed: {_policy(deployment.plan).value} inside a bucket, ranks of a pod left to its engine."
+    yield f"Assumed: {deployment.chooses}, inside a bucket."
     yield from _notes(deployment.plan)
     if deployment.engine.name in _UNTRIED and any(not island.mixed for island in deployment.islands):
         yield f"WARNING: not tried on a cluster: {_UNTRIED[deployment.engine.name]}."
@@ -139,24 +142,21 @@ def _pod_annotations(island: ServingIsland, deployment: Deployment, _launch: Lau
     return {CONFIG_ANNOTATION: json.dumps({"defaultProfile": _PROFILE, "profiles": {_PROFILE: profile}})}
 
 
-def _policy(plan: Plan) -> RouterPolicy:
-    if all(island.phase in (None, Phase.MIXED) for island in plan.islands):
-        return RouterPolicy.RANDOM
-    cached = plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE
-    return RouterPolicy.PREFIX_AWARE if cached else RouterPolicy.SHORTEST_QUEUE
-
-
 def _notes(plan: Plan) -> tuple[str, ...]:
-    blind = ("Combined pods are drawn at random, whatever they have to do.",) * (_policy(plan) is RouterPolicy.RANDOM)
+    combined = all(island.phase in (None, Phase.MIXED) for island in plan.islands)
     return (
-        *blind,
+        *(("Combined pods are drawn at random, whatever they have to do.",) if combined else ()),
         "It knows no shares, and compares pods by their requests, not by their speed.",
         "Its gateway counts tokens with a tokenizer of its own, not the model's: cut points fall nearby.",
     )
 
 
-def _behaviour(plan: Plan) -> RouterBehaviour:
-    return RouterBehaviour(policy=_policy(plan), measure=LengthMeasure.TOKENS, blind_to_speed=True, notes=_notes(plan))
+def _behaviour(plan: Plan, around: Surroundings, /) -> RouterBehaviour:
+    return replace(
+        PROGRAMS[NAME](around),
+        prefixes=plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE,
+        notes=_notes(plan),
+    )
 
 
 def _steps(files: Mapping[str, str], /) -> tuple[Step, ...]:

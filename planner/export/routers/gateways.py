@@ -14,25 +14,26 @@ soon as one worker is dead.
 A dead worker has the fewest requests and draws all of them: it is left out after three failures, fewer than a request
 has attempts. That is so for all but the requests that vllm-router pairs: it sends these once and answers 500 until two
 checks a second apart have failed. HAProxy in front leaves it at that, as it cannot know that nothing was generated.
+Where HAProxy stands behind the program, too, its one worker a phase is HAProxy, which sends on what a dead server
+refuses; that worker is never left out for failures, as these are single servers'.
 
 Sources: the help of both programs and requests that they were sent; src/policies of vllm-project/router; the pages on
 service discovery of SGLang's model gateway (annotation sglang.ai/bootstrap-port).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from planner.domain import Plan, RouterPolicy
 from planner.errors import InputError
 from planner.export.objects.names import is_dns_label
-from planner.export.routers.intervals_served import ServedInterval, answer_timeout_s, chosen
+from planner.export.routers.intervals_served import MIXED, SPLIT, ServedInterval, answer_timeout_s, chosen
 from planner.export.seams import NAMESPACE, Deployment, Endpoint, RouterProcess
 
 LABEL = "router.planner/interval-"
 """With an interval's number: the label of pods that take part in it; its value is what they do."""
 BOOTSTRAP_ANNOTATION = "sglang.ai/bootstrap-port"
-SPLIT, MIXED = "split", "mixed"
 READY = "/readiness"
 _FIRST_PORT, _FIRST_METRICS_PORT = 8100, 29100
 _RETRIES, _STARTUP_PERIOD_S = 5, 5
@@ -87,21 +88,30 @@ GATEWAYS: Mapping[str, GatewayProgram] = MappingProxyType(
 
 
 def resends_pairs(engine: str) -> bool:
-    """Whether the engine's router sends a paired request again that met a dead worker; the standard engine's where a
-    plan names none."""
+    """Whether the engine's router sends a paired request again that met a dead worker."""
     return GATEWAYS.get(engine, VLLM_ROUTER).resends_pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
     """What one program serves: its interval's `way` (`split`, `mixed`). `number`: among the plan's programs, for their
-    ports; `pool`: which of the interval's prefill islands it pairs (None: all); `alone`: nothing stands in front."""
+    ports; `pool`: which of the interval's pools it takes (None: all); `share` of the interval's requests that go to it;
+    `alone`: nothing stands in front. `labels`: role -> the label's value of its pods, where they are found so.
+    `reached`: role -> URL of who balances its servers; none: it does."""
 
     interval: ServedInterval
     way: str
-    number: int
+    number: int = 0
     pool: int | None = None
+    share: float = 1.0
     alone: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    reached: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def answering(self) -> tuple[str, ...]:
+        """The islands whose servers answer its requests to the end."""
+        return next(reversed(self.interval.roles(self.way).values()))
 
     @property
     def suffix(self) -> str:
@@ -133,7 +143,7 @@ def gateway_process(deployment: Deployment, endpoints: Sequence[Endpoint], gatew
     program = GATEWAYS[deployment.engine.name]
     interval, way, number = gateway.interval, gateway.way, gateway.number
     groups = _worker_groups(interval, way, endpoints)
-    watches = not all(endpoint.leaders for group in groups.values() for endpoint in group)
+    watches = not gateway.reached and not all(endpoint.addresses for group in groups.values() for endpoint in group)
     timeout = answer_timeout_s(deployment.plan)
     images = {key.upper(): image for key, image in deployment.options.images}
     command = (
@@ -142,15 +152,14 @@ def gateway_process(deployment: Deployment, endpoints: Sequence[Endpoint], gatew
         *("--port", str(_FIRST_PORT + number)),
         *("--policy", policy_word(deployment.plan)),
         *(program.pairs if way == SPLIT else ()),
-        *(_watching(interval, groups) if watches else _workers(groups)),
+        *(_watching(gateway, groups) if watches else _workers(gateway, groups)),
         *("--request-timeout-secs", str(timeout)),
         *("--worker-startup-timeout-secs", str(program.startup_s)),
         *("--worker-startup-check-interval", str(_STARTUP_PERIOD_S)),
         *("--health-check-interval-secs", str(HEALTH_PERIOD_S)),
         *("--health-failure-threshold", str(HEALTH_FAILURES), "--health-success-threshold", "1"),
         *("--retry-max-retries", str(_RETRIES)),
-        *("--cb-failure-threshold", str(_FAILURES), "--cb-success-threshold", "1"),
-        *("--cb-timeout-duration-secs", str(_LEFT_OUT_S)),
+        *_left_out(gateway),
         *("--prometheus-host", "0.0.0.0"),  # noqa: S104  # as above
         *("--prometheus-port", str(_FIRST_METRICS_PORT + number)),
         *(word.format(grace=timeout) for word in program.more),
@@ -164,9 +173,21 @@ def gateway_process(deployment: Deployment, endpoints: Sequence[Endpoint], gatew
         health_path=READY,
         replicas=2,
         watches_pods=watches,
+        # as many as programs of a pool each would have
+        cpus=max(1, len(interval.prefill)) if gateway.reached else 1,
         grace_s=timeout,
         notes=(f"Prompts of {interval.title}: {_way_words(interval, way)}.",),
     )
+
+
+def _left_out(gateway: Gateway) -> Iterator[str]:
+    """When a worker that fails requests is left out. One that stands for all servers never: a dead one of them would
+    take the others along."""
+    if gateway.reached:
+        yield "--disable-circuit-breaker"
+        return
+    yield from ("--cb-failure-threshold", str(_FAILURES), "--cb-success-threshold", "1")
+    yield from ("--cb-timeout-duration-secs", str(_LEFT_OUT_S))
 
 
 def policy_word(plan: Plan) -> str:
@@ -184,24 +205,26 @@ def _worker_groups(
     interval: ServedInterval, way: str, endpoints: Sequence[Endpoint]
 ) -> dict[str, tuple[Endpoint, ...]]:
     """Role -> where its islands answer."""
-    if way == MIXED:
-        return {"mixed": chosen((name for name, _ in interval.mixed), endpoints)}
-    return {"prefill": chosen(interval.prefill, endpoints), "decode": chosen(interval.decode, endpoints)}
+    return {role: chosen(names, endpoints) for role, names in interval.roles(way).items()}
 
 
-def _workers(groups: Mapping[str, Sequence[Endpoint]]) -> Iterator[str]:
+def _workers(gateway: Gateway, groups: Mapping[str, Sequence[Endpoint]]) -> Iterator[str]:
+    if gateway.reached:
+        for role, url in gateway.reached.items():
+            yield from (f"--{role}", url)
+        return
     if "mixed" in groups:
         yield "--worker-urls"
-        yield from (f"http://{leader}" for endpoint in groups["mixed"] for leader in endpoint.leaders)
+        yield from (f"http://{address}" for endpoint in groups["mixed"] for address in endpoint.addresses)
         return
     for endpoint in groups["prefill"]:
-        for number, leader in enumerate(endpoint.leaders):
-            yield from ("--prefill", f"http://{leader}")
+        for number, address in enumerate(endpoint.addresses):
+            yield from ("--prefill", f"http://{address}")
             if endpoint.bootstrap_ports:
                 yield str(endpoint.bootstrap_ports[number])
     for endpoint in groups["decode"]:
-        for leader in endpoint.leaders:
-            yield from ("--decode", f"http://{leader}")
+        for address in endpoint.addresses:
+            yield from ("--decode", f"http://{address}")
 
 
 SELECTORS: Mapping[str, str] = MappingProxyType(
@@ -209,23 +232,24 @@ SELECTORS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def _watching(interval: ServedInterval, groups: Mapping[str, Sequence[Endpoint]]) -> Iterator[str]:
+def _watching(gateway: Gateway, groups: Mapping[str, Sequence[Endpoint]]) -> Iterator[str]:
     """Leaders by label: the interval's, and what the selectors of its Services have in common. The program looks at one
     port."""
     ports = {endpoint.port for group in groups.values() for endpoint in group}
     yield from ("--service-discovery", "--service-discovery-namespace", f"$({NAMESPACE})")
     yield from ("--service-discovery-port", str(max(ports)))
     for role, group in groups.items():
-        common = dict.fromkeys([f"{LABEL}{interval.number}={role}"])
+        common = dict.fromkeys([f"{LABEL}{gateway.interval.number}={gateway.labels.get(role, role)}"])
         rows = [dict(endpoint.selector).items() for endpoint in group]
         common |= dict.fromkeys(f"{key}={value}" for key, value in rows[0] if all((key, value) in row for row in rows))
         yield from (SELECTORS[role], *common)
 
 
-def interval_labels(intervals: Sequence[ServedInterval], island: str) -> dict[str, str]:
+def interval_labels(gateways: Sequence[Gateway], island: str) -> dict[str, str]:
     """Labels of an island's pods: in which intervals they take part, and as what."""
     labels: dict[str, str] = {}
-    for interval in intervals:
-        roles = {"prefill": interval.prefill, "decode": interval.decode, "mixed": [name for name, _ in interval.mixed]}
-        labels |= {f"{LABEL}{interval.number}": role for role, names in roles.items() if island in names}
+    for gateway in gateways:
+        for role, names in gateway.interval.roles(gateway.way).items():
+            if island in names:
+                labels[f"{LABEL}{gateway.interval.number}"] = gateway.labels.get(role, role)
     return labels

@@ -1,14 +1,21 @@
-"""HAProxy's configuration: a backend an interval of lengths, chosen by the size of the request's body.
+"""HAProxy's configuration: a backend an interval of lengths, chosen by the size of the request's body; behind the
+program that pairs an interval's servers, a frontend and a backend for each phase, so that every server is chosen here.
 
-Servers are taken by fewest connections for their weight, which is the share that the plan gives them; where a plan's
+Servers are taken by fewest connections for their weight, which is their load in the plan (`speeds`); where a plan's
 shares are meant as they are, in turn by weight. A request is tried again only where no connection came about, so that
-nothing is generated twice. A server that fails its checks, or twice refuses a connection, is left out.
+nothing is generated twice. A server that fails its checks, or twice refuses a connection, is left out. A client that
+goes away takes its request along. Connections to servers are not kept: an engine ends idle ones after seconds, and a
+request that meets such an end is lost.
+
+What a pairing program reaches is this very process. So that neither waits for the other to be ready, HAProxy is ready
+once engines are, and its clients have connections set apart, which leave enough for the programs' behind it.
 
 `req.body_size` is what content-length says, and for bodies in chunks what has arrived: `option http-buffer-request`
 waits for the body's end or a full buffer, so that a buffer holds more than the highest cut point.
 
 Source: HAProxy's configuration manual 2.6 (http-buffer-request, req.body_size, leastconn, redispatch, retry-on,
-observe, track, server-template, resolvers), and `haproxy -c` over what is written here.
+observe, track, server-template, resolvers, abortonclose, http-server-close, monitor fail), and `haproxy -c` over what
+is written here.
 
 Prompt lengths as a proxy sees them: in bytes of the request's body.
 
@@ -26,8 +33,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from planner.domain import Plan
+from planner.domain import PHASES, Phase, Plan
+from planner.domain.serving.deploy import COUNTS_BYTES
 from planner.export.objects.names import pods_service
+from planner.export.objects.operating.autoscaling import NONE, copy_bounds
 from planner.export.routers.gateways import READY
 from planner.export.routers.intervals_served import (
     ServedInterval,
@@ -38,7 +47,7 @@ from planner.export.routers.intervals_served import (
 )
 from planner.export.seams import NAMESPACE, Deployment, Endpoint, RouterProcess
 from planner.export.summary import balanced
-from planner.export.templating import configuration_of
+from planner.export.templating import configuration_of, file_of
 
 _FUZZ = 1e-9
 REFUSED_FROM = 2
@@ -62,7 +71,7 @@ def body_bytes(tokens: int, bytes_per_token: float, envelope: int) -> int:
     return envelope + math.ceil(bytes_per_token * tokens - _FUZZ) if tokens else 0
 
 
-CONFIG_FILE = "haproxy.cfg"
+CONFIG_FILE, LUA_FILE = "haproxy.cfg", "fewest-bytes.lua"
 PORT = 8080
 HEALTH = "/health"
 CPUS = 2
@@ -71,28 +80,63 @@ _LEAST_BUFFER, _HEADERS = 16 * _KIB, 4 * _KIB
 _MOST_CONNECTIONS = 20_000
 _BUFFERING = 500
 """Bodies that are being read at a time, for the memory that it needs."""
+_FIRST_PHASE_PORT = 10_100
+_PER_CLIENT = 5
+"""Connections for each of a client's: its own, and of the programs of both copies one to each phase, since all of these
+may come to one copy and be idle when the next is made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseServers:
+    """A phase of a split interval, behind a port of its own: the islands whose servers take its requests, and the load
+    of each (`speeds`)."""
+
+    name: str
+    port: int
+    phase: Phase
+    islands: tuple[tuple[Endpoint, float], ...]
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """Of a server of each island."""
+        return server_weights([(load, endpoint.island.servers) for endpoint, load in self.islands])
+
+
+def phase_servers(interval: int, phase: Phase, islands: Sequence[tuple[Endpoint, float]]) -> PhaseServers:
+    """The servers of a phase of the interval of that number."""
+    port = _FIRST_PHASE_PORT + len(PHASES) * interval + PHASES.index(phase)
+    return PhaseServers(name=f"{phase.value}-{interval}", port=port, phase=phase, islands=tuple(islands))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
     """An interval with whom its requests go to: programs with the share that they take together, and islands that
-    HAProxy reaches itself."""
+    HAProxy reaches itself. `phases`: whom the programs reach, where that is HAProxy again."""
 
     interval: ServedInterval
     programs: tuple[tuple[RouterProcess, float, int], ...]
     direct: tuple[tuple[Endpoint, float], ...]
+    phases: tuple[PhaseServers, ...] = ()
 
     @property
     def weights(self) -> tuple[int, ...]:
         """Of its programs, then of a server of each island."""
         shares = [(share, 1) for _, share, _ in self.programs]
-        return server_weights(shares + [(share, e.island.grouping.groups) for e, share in self.direct])
+        return server_weights(shares + [(share, e.island.servers) for e, share in self.direct])
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Where HAProxy itself reaches islands."""
+        return tuple(
+            endpoint for islands in (self.direct, *(p.islands for p in self.phases)) for endpoint, _ in islands
+        )
 
 
 def haproxy_process(deployment: Deployment, backends: Sequence[Backend], name: str) -> RouterProcess:
     """The program `haproxy` with its configuration."""
     images = {key.upper(): image for key, image in deployment.options.images}
-    direct = {endpoint.service: endpoint for backend in backends for endpoint, _ in backend.direct}
+    reached = {endpoint.service: endpoint for backend in backends for endpoint in backend.endpoints}
+    phases = [phase for backend in backends for phase in backend.phases]
     buffers = 2 * _BUFFERING * _buffer_bytes(deployment, backends)
     return RouterProcess(
         name=name,
@@ -100,14 +144,32 @@ def haproxy_process(deployment: Deployment, backends: Sequence[Backend], name: s
         command=("haproxy", "-db", "-f", f"{{config}}/{CONFIG_FILE}"),
         port=PORT,
         health_path=HEALTH,
-        config=((CONFIG_FILE, config_text(deployment, backends)),),
+        more_ports=tuple((phase.name, phase.port) for phase in phases),
+        config=(
+            (CONFIG_FILE, config_text(deployment, backends)),
+            *(((LUA_FILE, file_of(LUA_FILE)),) if counts_bytes(deployment) else ()),
+        ),
         replicas=2,
-        resolves=tuple(endpoint for endpoint in direct.values() if not endpoint.leaders),
-        cpus=CPUS,
-        memory_mib=512 + math.ceil(buffers / _MIB),
+        resolves=tuple(endpoint for endpoint in reached.values() if not endpoint.addresses),
+        cpus=_threads(deployment, phases),
+        memory_mib=512 + math.ceil((2 if phases else 1) * buffers / _MIB),
         grace_s=answer_timeout_s(deployment.plan),
         notes=("Requests come in here: a backend for each interval of prompt lengths, by the size of the body.",),
     )
+
+
+def _threads(deployment: Deployment, phases: Sequence[PhaseServers]) -> int:
+    """A token of a paired answer passes HAProxy twice. One thread where Lua counts: with several, HAProxy 2.6.12 mixes
+    up what its filters remember of their requests (haproxy/haproxy issue 2467), one in a few hundred under load; with
+    one, none of 15,000 that were answered, refused, timed out or given up left a byte behind."""
+    if counts_bytes(deployment):
+        return 1
+    return 2 * CPUS if phases else CPUS
+
+
+def counts_bytes(deployment: Deployment) -> bool:
+    """Whether prefill servers are chosen by the bytes of their prompts."""
+    return deployment.options.router_counts == COUNTS_BYTES
 
 
 def config_text(deployment: Deployment, backends: Sequence[Backend]) -> str:
@@ -117,6 +179,8 @@ def config_text(deployment: Deployment, backends: Sequence[Backend]) -> str:
         + sum(island_requests(endpoint) for endpoint, _ in backend.direct)
         for backend in backends
     )
+    phases = [phase for backend in backends for phase in backend.phases]
+    clients = min(_MOST_CONNECTIONS, 2 * requests)
     return configuration_of(
         "haproxy",
         plan=deployment.plan.scenario.name,
@@ -124,8 +188,12 @@ def config_text(deployment: Deployment, backends: Sequence[Backend]) -> str:
         backends=backends,
         bytes_per_token=deployment.options.bytes_per_token,
         envelope=envelope_bytes(deployment.plan),
-        connections=min(_MOST_CONNECTIONS, 2 * requests),
-        cpus=CPUS,
+        phases=phases,
+        counting=[phase.name for phase in phases if phase.phase is Phase.PREFILL and counts_bytes(deployment)],
+        script=LUA_FILE,
+        clients=clients,
+        connections=_PER_CLIENT * clients if phases else clients,
+        cpus=_threads(deployment, phases),
         buffer=_buffer_bytes(deployment, backends),
         timeout=answer_timeout_s(deployment.plan),
         port=PORT,
@@ -136,8 +204,17 @@ def config_text(deployment: Deployment, backends: Sequence[Backend]) -> str:
         body_bytes=_sizes(deployment),
         held_requests=held_requests,
         pods_service=pods_service,
+        slots=partial(_slots, deployment),
         address=_address_in_cluster if deployment.applied else _address,
     )
+
+
+def _slots(deployment: Deployment, endpoint: Endpoint) -> int:
+    """Places for pods that answer at a port and are found by one name: also for those that an autoscaler may add."""
+    island, copies = endpoint.island, endpoint.island.grouping.groups
+    if deployment.options.autoscaling != NONE:
+        copies = copy_bounds(deployment.plan, island, pinned=deployment.options.pin_nodes).most
+    return copies * (island.servers // island.grouping.groups) // len(endpoint.ports)
 
 
 def _sizes(deployment: Deployment) -> Callable[[int], int]:

@@ -28,6 +28,8 @@ from planner.export.routers.intervals import RoutedBucket, covering_routes, rout
 from planner.export.seams import Endpoint
 
 MOST_WEIGHT = 256
+SPLIT, MIXED = "split", "mixed"
+"""The ways in which an interval's requests are served: by pairs, or by one island each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,12 @@ class ServedInterval:
             replace(self, prefill=(name,), shares=(share,), split=share, mixed=())
             for name, share in zip(self.prefill, self.shares, strict=True)
         )
+
+    def roles(self, way: str) -> dict[str, tuple[str, ...]]:
+        """Role -> the islands that have it where requests are served in a `way` (`split`, `mixed`)."""
+        if way == MIXED:
+            return {"mixed": tuple(name for name, _ in self.mixed)}
+        return {"prefill": self.prefill, "decode": self.decode}
 
     @property
     def title(self) -> str:
@@ -126,10 +134,10 @@ def answer_timeout_s(plan: Plan) -> int:
 
 
 def held_requests(island: ServingIsland) -> int:
-    """Requests that one copy may have at a time, running and waiting."""
-    return max(2, 2 * island.batch_size * island.parallel.dp)
+    """Requests that one server may have at a time, running and waiting: a copy, or a rank where these are endpoints."""
+    return max(2, 2 * island.batch_size * (1 if island.by_rank else island.parallel.dp))
 
 
 def island_requests(endpoint: Endpoint) -> int:
-    """The same of all copies that answer there."""
-    return endpoint.island.grouping.groups * held_requests(endpoint.island)
+    """The same of all that answer there."""
+    return endpoint.island.servers * held_requests(endpoint.island)

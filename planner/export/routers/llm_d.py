@@ -2,15 +2,17 @@
 the one LLMInferenceService of a small plan.
 
 The picker chooses the decode pod and, for split plans, the prefill pod, whose address it puts into a header for the
-sidecar of the decode pod; so split plans go to targets whose decode pods have one. A pod is one endpoint: its engine
-listens at one port for all of its data-parallel ranks and spreads requests over them by itself.
+sidecar of the decode pod; so split plans go to targets whose decode pods have one. An endpoint is a pod and one of the
+pool's ports: an attention rank where each has a port (`deploy.ranks`), else a pod, whose engine spreads requests over
+its ranks by itself.
 
 Lengths are counted by the model's tokenizer, which the chart starts beside the picker: 4 cores and 8 GiB more for each
 picker, and a call within its pod before each request. The alternative, 4 bytes a token, is free, and a prompt that is
 longer than its estimate meets an engine whose context it exceeds; it is left where the weights are a path, which the
 tokenizer's container does not have, and inside an LLMInferenceService, where one island a phase takes all lengths.
 
-Sources: llm-d/llm-d-router, config/charts/README.md (values), v0.10; serving.kserve.io/v1alpha2 (router.scheduler).
+Sources: llm-d/llm-d-router, config/charts/README.md (values) and pkg/epp/datastore (a port an endpoint, the annotation
+of active ports), v0.10; InferencePool v1 (targetPorts, 1 to 8); serving.kserve.io/v1alpha2 (router.scheduler).
 
 llm-d's EndpointPickerConfig: who may take a prompt, who of them does, in words of its plugins; and read back.
 
@@ -32,10 +34,13 @@ Sources: llm-d/llm-d-router, READMEs of pkg/epp/framework/plugins and docs/disag
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from planner.domain import LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.domain.serving.programs import PROGRAMS, Surroundings
 from planner.errors import ExportError
+from planner.export.engines.seam import Launch
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_documents, yaml_text
 from planner.export.objects.names import weights_location, workload_name
@@ -48,6 +53,8 @@ CHART, VERSION = "llm-d-router-gateway", "v0.10.0"
 POOL_LABEL = "planner/router-pool"
 LENGTH_LABEL = "llm-d.ai/context-length-range"
 ROLE_LABEL = "llm-d.ai/role"
+PORTS_ANNOTATION = "llm-d.ai/active-ports"
+MOST_PORTS = 8
 WORKER_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
 FILE, VALUES_KEY, CONFIG_FILE = "llm-d-router.yaml", "values.yaml", "planner.yaml"
 _PAIRED = ("llm-d", "kserve")  # targets whose decode pods have the sidecar that fetches from a prefill pod
@@ -65,13 +72,14 @@ def _render(deployment: Deployment, endpoints: Sequence[Endpoint], /) -> RouterF
     _check(deployment)
     if _alone(deployment):
         return RouterFiles()
-    ports = sorted({endpoint.port for endpoint in endpoints})
-    if len(ports) > 1:
+    first = sorted({endpoint.port for endpoint in endpoints})
+    if len(first) > 1:
         raise ExportError(
-            f"Router {NAME}: a pool of endpoints has one port, got {', '.join(map(str, ports))}.",
+            f"Router {NAME}: the pods of a pool have the same ports, got {', '.join(map(str, first))}.",
             hint="Choose another router, or --router none.",
         )
-    return RouterFiles(files={FILE: yaml_text(_comments(deployment), [_config_map(deployment, ports[0])])})
+    ports = max((endpoint.ports for endpoint in endpoints), key=len)
+    return RouterFiles(files={FILE: yaml_text(_comments(deployment), [_config_map(deployment, ports)])})
 
 
 def _check(deployment: Deployment) -> None:
@@ -104,10 +112,12 @@ def _inner(deployment: Deployment, /) -> dict[str, Any] | None:
 def _picker(deployment: Deployment) -> dict[str, Any]:
     """Who may take a prompt, and who of them does: the picker's configuration."""
     plan, islands = deployment.plan, deployment.islands
+    followed = [island for island in islands if island.grouping.pods > 1 and not island.by_rank]
     return object_of(
         "endpoint-picker",
         split=not any(island.mixed for island in islands),
-        workers=[str(index) for index in range(1, max(island.grouping.pods for island in islands))],
+        workers=[str(index) for index in range(1, max((i.grouping.pods for i in followed), default=1))],
+        without_workers=sorted({"default" if island.mixed else island.phase.value for island in followed}),
         worker_label=WORKER_LABEL,
         length_label=LENGTH_LABEL,
         prefixes=plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE,
@@ -121,14 +131,14 @@ def _tokenizer(deployment: Deployment) -> str:
     return "" if _alone(deployment) or _by_path(deployment.plan) else deployment.islands[0].weights
 
 
-def _config_map(deployment: Deployment, port: int) -> dict[str, Any]:
+def _config_map(deployment: Deployment, ports: Sequence[int]) -> dict[str, Any]:
     """Values of the router's chart, which makes the InferencePool of the pods with the label, and the picker; in an
     object, as the folder's other files are, so that all of them can be applied at once."""
     values = object_of(
         "llm-d-router-values",
         pool={POOL_LABEL: deployment.name},
         engine=deployment.engine.name,
-        port=port,
+        ports=ports,
         version=VERSION,
         file=CONFIG_FILE,
         picker=_plain(_picker(deployment)),
@@ -151,7 +161,7 @@ def _comments(deployment: Deployment) -> Iterator[str]:
     for island in deployment.islands:
         span = deployment.intervals.get(island.id)
         yield f"{island.id}, {island.phase}: {range_text(span) if span else 'none, and so no prompt'}"
-    yield f"Assumed: {_policy(deployment.plan).value} inside a bucket, ranks of a pod left to its engine."
+    yield from _endpoint_words(deployment)
     yield from _notes(deployment.plan)
     if _tokenizer(deployment):
         yield "Prompts are counted by the model's tokenizer, beside the picker: 4 cores and 8 GiB for each picker."
@@ -160,6 +170,38 @@ def _comments(deployment: Deployment) -> Iterator[str]:
             "WARNING: the weights are a path, so prompts are counted at 4 bytes a token, and one may come to an engine "
             "whose context it exceeds; router.tokenizer of the chart, with that path mounted, counts exactly."
         )
+
+
+def _endpoint_words(deployment: Deployment) -> Iterator[str]:
+    """What the picker chooses among."""
+    by_rank = [island.id for island in deployment.islands if island.by_rank]
+    yield f"Assumed inside a bucket: {deployment.chooses}."
+    if by_rank:
+        yield (
+            f"Each attention rank of {', '.join(by_rank)} is an endpoint: the pool has several ports, and pods "
+            f"name theirs by the annotation {PORTS_ANNOTATION}. The gateway must know such pools (v1.1 of "
+            "the inference extension)."
+        )
+
+
+def _rank_obstacle(island: ServingIsland, deployment: Deployment, /) -> str:
+    """A pool has few ports; and workers are endpoints in all groups of a phase or in none, as one filter leaves them
+    out."""
+    if island.local_ranks > MOST_PORTS:
+        return f"a pool of router {NAME} has at most {MOST_PORTS} ports, and a pod {island.local_ranks} ranks"
+    for other in deployment.islands:
+        if other.phase is not island.phase or other.grouping.pods == 1 or island.grouping.pods == 1:
+            continue
+        if other.parallel.dp == 1 or other.local_ranks > MOST_PORTS or deployment.engine.rank_obstacle(other):
+            return f"router {NAME} leaves out the workers of all groups of pods, for {other.id}"
+    return ""
+
+
+def _pod_annotations(island: ServingIsland, deployment: Deployment, launch: Launch, /) -> dict[str, str]:
+    """The ports of the pool at which a pod answers; all of them, too, as a later plan's pods may have more."""
+    if island.id not in deployment.intervals or not any(other.by_rank for other in deployment.islands):
+        return {}
+    return {PORTS_ANNOTATION: ",".join(str(port.number) for port in launch.rank_ports)}
 
 
 def _pod_labels(island: ServingIsland, deployment: Deployment, /) -> dict[str, str]:
@@ -174,11 +216,6 @@ def range_text(span: tuple[int, int]) -> str:
     return f"{span[0]}-{span[1] - 1}"
 
 
-def _policy(plan: Plan) -> RouterPolicy:
-    cached = plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE
-    return RouterPolicy.PREFIX_AWARE if cached else RouterPolicy.RANKS_IN_TURN
-
-
 def _notes(plan: Plan) -> tuple[str, ...]:
     shares = {(route.phase, route.range_start): set[float]() for route in plan.routing}
     for route in plan.routing:
@@ -190,10 +227,14 @@ def _notes(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _behaviour(plan: Plan) -> RouterBehaviour:
-    """Nearest to least work by pod, ranks left to the engine."""
-    measure = LengthMeasure.CHARACTERS if _by_path(plan) else LengthMeasure.TOKENS
-    return RouterBehaviour(policy=_policy(plan), measure=measure, blind_to_speed=True, notes=_notes(plan))
+def _behaviour(plan: Plan, around: Surroundings, /) -> RouterBehaviour:
+    """Tokens in flight, until the first chunk of a stream."""
+    return replace(
+        PROGRAMS[NAME](around),
+        measure=LengthMeasure.CHARACTERS if _by_path(plan) else LengthMeasure.TOKENS,
+        prefixes=plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE,
+        notes=_notes(plan),
+    )
 
 
 def _by_path(plan: Plan) -> bool:
@@ -228,6 +269,8 @@ LLM_D = Router(
     render=_render,
     behaviour=_behaviour,
     pod_labels=_pod_labels,
+    pod_annotations=_pod_annotations,
+    rank_obstacle=_rank_obstacle,
     inner=_inner,
     steps=_steps,
 )

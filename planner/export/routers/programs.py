@@ -1,27 +1,30 @@
-"""The programs of a plan: an engine's router for each interval that has to be paired or that it balances, and HAProxy
-in front where lengths, or both ways of serving, have to be told apart."""
+"""The programs of a plan: an engine's router for each interval that has to be paired or that it balances (`pairings`),
+and HAProxy in front where lengths, pools or both ways of serving have to be told apart. Router `haproxy` stands behind
+the pairing programs, too, where the engine's hand-over of KV caches lets it (`by_speed`)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from planner.domain import LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.domain import PHASES, Endpoints, LengthMeasure, Phase, Plan, RouterBehaviour, Rule, one_layer
+from planner.domain.serving.programs import PROGRAMS, Surroundings
+from planner.errors import InputError
 from planner.export.engines.seam import Launch
 from planner.export.islands import ServingIsland
 from planner.export.routers.gateways import (
     BOOTSTRAP_ANNOTATION,
     HEALTH_FAILURES,
     HEALTH_PERIOD_S,
-    MIXED,
-    SPLIT,
     Gateway,
     gateway_process,
     interval_labels,
     program_name,
     resends_pairs,
 )
-from planner.export.routers.haproxy import Backend, haproxy_process
+from planner.export.routers.haproxy import Backend, PhaseServers, counts_bytes, haproxy_process, phase_servers
 from planner.export.routers.intervals_served import ServedInterval, chosen, island_requests, served_intervals
+from planner.export.routers.pairings import by_prefix, by_speed, plan_gateways
+from planner.export.routers.speeds import island_loads, server_counts
 from planner.export.seams import Deployment, Endpoint, Router, RouterFiles, RouterProcess
 from planner.export.summary import balanced
 
@@ -30,76 +33,98 @@ _NAMELESS = ("kubernetes", "disaggregatedset")
 
 
 def render_programs(deployment: Deployment, endpoints: Sequence[Endpoint], *, direct: bool) -> RouterFiles:
-    """HAProxy and the engine's routers behind it. `direct`: HAProxy stands always in front and reaches islands of both
+    """HAProxy and the engine's routers around it. `direct`: HAProxy stands always in front and reaches islands of both
     phases itself; else an engine's router serves each interval, alone where there is only one.
 
     Raises:
-        InputError: a name that is an island's, too.
+        InputError: a name that is an island's, too, or bytes are to be counted where HAProxy chooses no server.
     """
     intervals = served_intervals(deployment.plan)
     if not intervals:
         return RouterFiles()  # the routing table's own check says what is missing
-    gateways = _gateways(deployment.plan, intervals, direct=direct)
+    gateways = plan_gateways(deployment.plan, intervals, deployment.engine.name, _counts(deployment), direct=direct)
     if not direct and len(gateways) == 1:
         only = replace(gateways[0], alone=True)
         return RouterFiles(processes=(gateway_process(deployment, endpoints, only),))
-    programs = [(gateway, gateway_process(deployment, endpoints, gateway)) for gateway in gateways]
-    backends = [_backend(interval, programs, endpoints, direct=direct) for interval in intervals]
-    front = haproxy_process(deployment, backends, program_name(deployment))
+    name = program_name(deployment)
+    speeds = direct and by_speed(deployment.plan, deployment.engine.name, intervals)
+    _check_counts(deployment, speeds=speeds and any(interval.prefill for interval in intervals))
+    phases = {i.number: _phases(deployment.plan, i, endpoints) if speeds else () for i in intervals}
+    programs = [
+        (gateway, gateway_process(deployment, endpoints, replace(gateway, reached=_reached(name, phases, gateway))))
+        for gateway in gateways
+    ]
+    backends = [_backend(i, programs, endpoints, phases[i.number], direct=direct) for i in intervals]
+    front = haproxy_process(deployment, backends, name)
     return RouterFiles(processes=(front, *(process for _, process in programs)))
 
 
-def _gateways(plan: Plan, intervals: Sequence[ServedInterval], *, direct: bool) -> list[Gateway]:
-    """The engine's routers. HAProxy in front weighs pools, which they cannot: behind it each pairs one prefill pool."""
-    rows: list[tuple[ServedInterval, str, int | None]] = []
-    for interval in intervals:
-        if direct and _weighs_pools(plan) and len(interval.prefill) > 1:
-            rows += [(part, SPLIT, pool) for pool, part in enumerate(interval.by_pool())]
-        elif interval.prefill:
-            rows.append((interval, SPLIT, None))
-        if interval.mixed and not direct:
-            rows.append((interval, MIXED, None))
-    return [
-        Gateway(interval=interval, way=way, number=number, pool=pool)
-        for number, (interval, way, pool) in enumerate(rows)
-    ]
+def _check_counts(deployment: Deployment, *, speeds: bool) -> None:
+    """Bytes are counted where HAProxy chooses prefill servers, and takes the least loaded."""
+    if counts_bytes(deployment) and not (speeds and balanced(deployment.plan)):
+        got = f"{deployment.options.router_counts} with engine {deployment.engine.name}"
+        raise InputError(
+            f"deploy.router_counts, plan {deployment.plan.scenario.name}: must be requests unless HAProxy itself "
+            f"chooses the prefill servers, got {got}.",
+            hint="Leave it out, or plan split serving for vLLM with routing: {form: buckets} and no prefix policy.",
+        )
 
 
-def _weighs_pools(plan: Plan) -> bool:
-    """Whether each prefill pool has a program of its own: not where a program looks for prefixes in all of them, nor
-    where a table's ranges would make hundreds."""
-    return balanced(plan) and plan.scenario.routing.policy is not RouterPolicy.PREFIX_AWARE
+def _phases(plan: Plan, interval: ServedInterval, endpoints: Sequence[Endpoint]) -> tuple[PhaseServers, ...]:
+    """The servers that an interval's pairs are made of, by phase; none where nothing is paired."""
+    if not interval.prefill:
+        return ()
+    rows = zip(PHASES, (interval.prefill, interval.decode), strict=True)
+    return tuple(
+        phase_servers(
+            interval.number,
+            phase,
+            [(endpoint, loads.get(endpoint.island.id, 0.0)) for endpoint in chosen(names, endpoints)],
+        )
+        for phase, names in rows
+        for loads in [island_loads(plan, interval, phase)]
+    )
+
+
+def _reached(host: str, phases: Mapping[int, Sequence[PhaseServers]], gateway: Gateway) -> dict[str, str]:
+    """Role -> where HAProxy, at `host`, takes the requests of its phase; none where the program reaches engines."""
+    servers = phases[gateway.interval.number]
+    return {phase.value: f"http://{host}:{each.port}" for phase, each in zip(PHASES, servers, strict=False)}
 
 
 def _backend(
     interval: ServedInterval,
     programs: Sequence[tuple[Gateway, RouterProcess]],
     endpoints: Sequence[Endpoint],
+    phases: tuple[PhaseServers, ...],
     *,
     direct: bool,
 ) -> Backend:
     shares = dict(interval.mixed)
-    behind = {SPLIT: chosen(interval.decode, endpoints), MIXED: chosen(shares, endpoints)}
     return Backend(
         interval=interval,
         programs=tuple(
-            (
-                process,
-                gateway.interval.split if gateway.way == SPLIT else sum(shares.values()),
-                sum(island_requests(endpoint) for endpoint in behind[gateway.way]),
-            )
+            (process, gateway.share, sum(map(island_requests, chosen(gateway.answering, endpoints))))
             for gateway, process in programs
             if gateway.interval.number == interval.number
         ),
-        direct=tuple((e, shares[e.island.id]) for e in behind[MIXED]) if direct else (),
+        direct=tuple((e, shares[e.island.id]) for e in chosen(shares, endpoints)) if direct else (),
+        phases=phases,
     )
 
 
-def pod_labels(island: ServingIsland, deployment: Deployment, /) -> dict[str, str]:
-    """By what programs find pods whose names nobody knows."""
-    if deployment.target not in _NAMELESS:
+def pod_labels(island: ServingIsland, deployment: Deployment, *, direct: bool) -> dict[str, str]:
+    """By what programs find pods whose names nobody knows; none where HAProxy finds them."""
+    plan, engine = deployment.plan, deployment.engine.name
+    intervals = served_intervals(plan)
+    if deployment.target not in _NAMELESS or (direct and by_speed(plan, engine, intervals)):
         return {}
-    return interval_labels(served_intervals(deployment.plan), island.id)
+    return interval_labels(plan_gateways(plan, intervals, engine, _counts(deployment), direct=direct), island.id)
+
+
+def _counts(deployment: Deployment) -> dict[str, int]:
+    """Island -> what takes requests by itself."""
+    return {island.id: island.servers for island in deployment.islands}
 
 
 def pod_annotations(island: ServingIsland, deployment: Deployment, launch: Launch, /) -> dict[str, str]:
@@ -110,32 +135,38 @@ def pod_annotations(island: ServingIsland, deployment: Deployment, launch: Launc
     return {} if port is None else {BOOTSTRAP_ANNOTATION: str(port)}
 
 
-def behaviour(plan: Plan, *, direct: bool, engine: str = "") -> RouterBehaviour:
-    """Whom the programs choose, by what they tell lengths apart, and what they do otherwise than the plan. `engine`:
-    whose router it is; empty: the plan's."""
-    intervals = served_intervals(plan)
+def rank_obstacle(island: ServingIsland, deployment: Deployment, /, *, direct: bool) -> str:
+    """HAProxy reaches every port; an engine's router that looks for pods by label looks at one."""
+    if deployment.target not in _NAMELESS or (direct and _reaches(island, deployment)):
+        return ""
+    return f"programs find pods of target {deployment.target} by label, and look at one port of each"
+
+
+def _reaches(island: ServingIsland, deployment: Deployment) -> bool:
+    """Whether HAProxy itself sends requests to the island's engines."""
+    plan = deployment.plan
+    return island.mixed or by_speed(plan, deployment.engine.name, served_intervals(plan))
+
+
+def behaviour(plan: Plan, around: Surroundings, /, *, direct: bool) -> RouterBehaviour:
+    """Whom the programs choose, by what they tell lengths apart, and what they do otherwise than the plan."""
+    engine, intervals = around.engine, served_intervals(plan)
     paired = any(interval.prefill for interval in intervals)
-    prefixes = plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE
+    drawn = not direct or (paired and not by_speed(plan, engine, intervals))
+    counts = server_counts(plan, ranks=around.ranks)
+    several = len(plan_gateways(plan, intervals, engine, counts, direct=direct)) > len(intervals)
     notes = []
     if len(intervals) > 1:
         notes.append("Lengths are told apart by the bytes of a request: prompts near a cut point go astray.")
-    if paired or not direct:
-        policy = RouterPolicy.PREFIX_AWARE if prefixes else RouterPolicy.POWER_OF_TWO
-        weighed = direct and _weighs_pools(plan) and any(len(interval.prefill) > 1 for interval in intervals)
-        notes += ["HAProxy gives each prefill pool its share of the requests, by its weight."] if weighed else []
+    if drawn:
+        notes += ["HAProxy gives each pool its share of the requests, by its weight."] if several else []
         notes.append(
             "An engine's router draws two workers evenly and takes the one with fewer requests, whatever they cost and "
             "however fast it is; each of its two copies counts its own requests alone."
         )
-    elif not balanced(plan):
-        policy = RouterPolicy.ROUND_ROBIN
-        notes.append("Servers are taken in turn by the plan's shares, whatever they have to do.")
     else:
-        policy = RouterPolicy.SHORTEST_QUEUE
-        notes.append("Requests count alike, however long: the server with the fewest for its weight takes the next.")
-        if prefixes:
-            notes.append("HAProxy knows nothing of cached prefixes.")
-    if paired and not resends_pairs(engine or plan.scenario.engine.name):
+        notes += _front_notes(plan, around, paired=paired)
+    if paired and drawn and not resends_pairs(engine):
         blind = HEALTH_PERIOD_S * HEALTH_FAILURES
         notes.append(
             f"vllm-router sends a paired request once: what meets a dead server in the {blind} s until its checks have "
@@ -143,9 +174,34 @@ def behaviour(plan: Plan, *, direct: bool, engine: str = "") -> RouterBehaviour:
         )
     if paired and any(interval.mixed for interval in intervals):
         notes.append("Between split and mixed islands requests go by the plan's shares.")
-    blind = not direct or (paired and not _weighs_pools(plan))
+    chosen = PROGRAMS["haproxy" if direct else "vllm"](around)
+    if drawn and direct:
+        drawing = PROGRAMS["vllm"](around)
+        chosen = replace(chosen, prefill=drawing.prefill, decode=drawing.decode)
+    if drawn and not several:
+        chosen = replace(chosen, prefill=chosen.prefill[1:], mixed=chosen.mixed if direct else chosen.mixed[1:])
+    if direct and not balanced(plan):
+        chosen = replace(chosen, mixed=one_layer(Endpoints.SERVER, Rule.IN_TURN, by_speed=True))
     measure = LengthMeasure.BYTES if len(intervals) > 1 else LengthMeasure.TOKENS
-    return RouterBehaviour(policy=policy, measure=measure, blind_to_speed=blind, notes=tuple(notes))
+    return replace(chosen, measure=measure, prefixes=drawn and by_prefix(plan), notes=tuple(notes))
+
+
+def _front_notes(plan: Plan, around: Surroundings, *, paired: bool) -> Iterator[str]:
+    """What HAProxy does where it chooses every server itself."""
+    if not balanced(plan):
+        yield "Servers are taken in turn by the plan's shares, whatever they have to do."
+    else:
+        endpoint = "attention rank" if around.ranks else "server"
+        counted = "bytes of prompts" if around.counts_bytes and paired else "requests, however long,"
+        yield f"The {endpoint} with the fewest {counted} for its weight takes the next."
+        yield "Each of HAProxy's two copies counts its own alone."
+    if paired:
+        yield (
+            "A pair's two servers are each chosen by HAProxy, behind the program that pairs; what meets a dead one "
+            "goes to another."
+        )
+    if by_prefix(plan):
+        yield "HAProxy knows nothing of cached prefixes."
 
 
 _TARGETS = ("lws", "kubernetes", "disaggregatedset", "script")
@@ -155,14 +211,19 @@ def _router(name: str, engines: tuple[str, ...], *, direct: bool) -> Router:
     def render(deployment: Deployment, endpoints: Sequence[Endpoint], /) -> RouterFiles:
         return render_programs(deployment, endpoints, direct=direct)
 
+    def labels_of(island: ServingIsland, deployment: Deployment, /) -> dict[str, str]:
+        return pod_labels(island, deployment, direct=direct)
+
     return Router(
         name=name,
         targets=_TARGETS,
         engines=engines,
         render=render,
-        behaviour=partial(behaviour, direct=direct, engine="" if direct else engines[0]),
-        pod_labels=pod_labels,
+        behaviour=partial(behaviour, direct=direct),
+        pod_labels=labels_of,
         pod_annotations=pod_annotations,
+        counts_bytes=direct,
+        rank_obstacle=partial(rank_obstacle, direct=direct),
     )
 
 

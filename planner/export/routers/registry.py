@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from planner.errors import ExportError, InputError
+from planner.export.options import ExportOptions
 from planner.export.routers.aibrix import AIBRIX
 from planner.export.routers.llm_d import LLM_D
 from planner.export.routers.programs import HAPROXY, MODEL_GATEWAY, VLLM
@@ -20,6 +21,21 @@ NO_ROUTER = "none"
 def chosen_router(target: Target, name: str = "") -> str:
     """The name of the router that `target`'s exports come with where `name` asks for none of its own."""
     return name or target.router or NO_ROUTER
+
+
+def check_counts(options: ExportOptions, router: Router | None) -> None:
+    """Refuse what the router cannot count.
+
+    Raises:
+        ExportError: it counts requests alone, or nobody executes the routing.
+    """
+    if options.router_counts != ExportOptions().router_counts and not (router and router.counts_bytes):
+        able = " or ".join(name for name, row in ROUTERS.items() if row.counts_bytes)
+        raise ExportError(
+            f"deploy.router_counts: must be left out unless the router is {able}, got {options.router_counts} with "
+            f"router {router.name if router else NO_ROUTER}.",
+            hint="Take --router haproxy, or leave it out.",
+        )
 
 
 def router_named(name: str, target: Target, engine: str) -> Router | None:

@@ -15,7 +15,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from planner.domain import RouterPolicy
+from planner.domain.serving.routers import LEAST_WORK
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import ROUTING, workload_name
 from planner.export.routers.intervals import covering_routes
@@ -50,6 +50,7 @@ def routing_file(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[
         f"Routing table of plan {deployment.plan.scenario.name}, for a router to read.",
         "A request of range_start <= tokens < range_end goes to `service` with probability `share`, "
         "once for each phase; `probability` of all requests are in the range.",
+        *_rank_words(endpoints),
         *((parts,) if len(texts) > 1 else ()),
         *((f"WARNING: {deployment.unrouted}",) if deployment.unrouted else ()),
         *_policy_words(deployment),
@@ -59,15 +60,22 @@ def routing_file(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[
     return {"routing.yaml": yaml_text(comments, config_maps)}
 
 
+def _rank_words(endpoints: Sequence[Endpoint]) -> tuple[str, ...]:
+    if not any(endpoint.rank_ports for endpoint in endpoints):
+        return ()
+    return ("A service with `rank_ports` has an attention rank behind each, in every pod: choose among these.",)
+
+
 def _policy_words(deployment: Deployment) -> tuple[str, ...]:
     """What a router does instead of drawing shares."""
     if not balanced(deployment.plan):
         return ()
-    policy = deployment.plan.scenario.routing.policy
-    if policy is not RouterPolicy.LEAST_WORK:
+    router = deployment.plan.scenario.router
+    chooses = router.words([island.phase for island in deployment.islands])
+    if router != LEAST_WORK:
         return (
-            f"The plan's promise rests on a router of policy {policy.value} among the services of a length; `share` is "
-            "what that comes to.",
+            f"The plan's promise rests on router {router.name} among the services of a length ({chooses});",
+            "`share` is what that comes to.",
         )
     return (
         "The plan's promise rests on a router that sends each request to the service of its length with the least",
@@ -150,4 +158,12 @@ def _service_row(endpoint: Endpoint) -> dict[str, Any]:
         "phase": endpoint.island.phase.value,
         "port": endpoint.port,
         "leaders": list(endpoint.leaders),
+        **_ranks(endpoint),
     }
+
+
+def _ranks(endpoint: Endpoint) -> dict[str, Any]:
+    """Where each attention rank answers, if by itself: ports of a pod, and all ranks where pods have names."""
+    if not endpoint.rank_ports:
+        return {}
+    return {"rank_ports": list(endpoint.rank_ports), **({"ranks": list(endpoint.ranks)} if endpoint.ranks else {})}

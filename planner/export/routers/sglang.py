@@ -32,9 +32,11 @@ Sources: sgl-project/sglang, experimental/sgl-router, src/config/types.rs and it
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from planner.domain import LengthMeasure, LengthProfile, LoadPoint, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.domain import LengthProfile, LoadPoint, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.domain.serving.programs import PROGRAMS, Surroundings
 from planner.errors import ExportError
 from planner.export.found import Kind
 from planner.export.islands import ServingIsland
@@ -215,16 +217,12 @@ def _comments(deployment: Deployment, urls: Sequence[str]) -> Iterator[str]:
     yield "requests that ask for less than the longest answer may come to a decode bucket of shorter prompts than they"
     yield "have, and those that name no max_tokens to the last bucket alone."
     yield "ttft_p95_at_capacity_ms and tps_p05_at_capacity are the plan's at capacity, at the percentile of its levels."
-    yield f"Assumed: {_policy(plan).value} inside a bucket, ranks of a worker left to its engine."
+    yield f"Assumed inside a bucket: {deployment.chooses}."
     yield from _notes(plan)
 
 
 def _cached(plan: Plan) -> bool:
     return plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE
-
-
-def _policy(plan: Plan) -> RouterPolicy:
-    return RouterPolicy.PREFIX_AWARE if _cached(plan) else RouterPolicy.POWER_OF_TWO
 
 
 def _notes(_plan: Plan) -> tuple[str, ...]:
@@ -234,8 +232,8 @@ def _notes(_plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _behaviour(plan: Plan) -> RouterBehaviour:
-    return RouterBehaviour(policy=_policy(plan), measure=LengthMeasure.TOKENS, blind_to_speed=True, notes=_notes(plan))
+def _behaviour(plan: Plan, around: Surroundings, /) -> RouterBehaviour:
+    return replace(PROGRAMS[NAME](around), prefixes=_cached(plan), notes=_notes(plan))
 
 
 def _parse(text: str) -> Iterator[object]:

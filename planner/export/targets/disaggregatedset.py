@@ -35,8 +35,8 @@ from planner.export.objects.scheduling import switch_domains
 from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import island_annotations
 from planner.export.targets.lws import (
-    INDEX_LABEL,
     RENDEZVOUS,
+    answering_index,
     exclusive_annotation,
     found_group,
     leader_worker_spec,
@@ -265,7 +265,7 @@ def _service(name: str, island: ServingIsland, deployment: Deployment, launch: L
 
 
 def _selector(name: str, island: ServingIsland) -> dict[str, str]:
-    return {SET_LABEL: name, ROLE_LABEL: island.slug, INDEX_LABEL: "0"}
+    return {SET_LABEL: name, ROLE_LABEL: island.slug, **answering_index(island)}
 
 
 def _endpoint(island: ServingIsland, name: str, launch: Launch) -> Endpoint:
@@ -278,6 +278,7 @@ def _endpoint(island: ServingIsland, name: str, launch: Launch) -> Endpoint:
         health_path=launch.health_path,
         bootstrap_ports=launch.bootstrap_ports,
         selector=_selector(name, island),
+        rank_ports=tuple(port.number for port in launch.rank_ports) if island.by_rank else (),
     )
 
 

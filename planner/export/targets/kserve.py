@@ -281,6 +281,10 @@ def _service(pair: IslandPair, island: ServingIsland, deployment: Deployment) ->
     return island_service(_service_name(island), island, deployment, selector, http_port(SERVICE_PORT))
 
 
+def _rank_obstacle(_: ServingIsland, __: Deployment, /) -> str:
+    return "KServe's presets serve and probe one port of a pod, and its own pool has that one alone"
+
+
 KSERVE = Target(
     name="kserve",
     engines=("vllm",),
@@ -300,4 +304,5 @@ KSERVE = Target(
         *("monitoring", "autoscaling", "prometheus"),  # KServe scrapes and scales by itself
     ),
     router="llm-d",
+    rank_obstacle=_rank_obstacle,
 )

@@ -101,6 +101,7 @@ def _endpoint(island: ServingIsland, deployment: Deployment, launch: Launch) -> 
         health_path=launch.health_path,
         bootstrap_ports=launch.bootstrap_ports,
         selector=_selector(island, deployment),
+        rank_ports=tuple(port.number for port in launch.rank_ports) if island.by_rank else (),
     )
 
 

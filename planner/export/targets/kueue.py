@@ -209,6 +209,7 @@ _UNHEEDED = (
     "socket_interface",
     "compute_domains",
     "bytes_per_token",
+    "router_counts",
     "monitoring",
     "autoscaling",
     "prometheus",

@@ -40,6 +40,7 @@ from planner.export.objects.pods import (
     http_port,
     island_service,
     labels,
+    launch_ports,
     pod_template,
     router_labels,
 )
@@ -60,7 +61,7 @@ from planner.export.targets.llm_d_releases import (
     parse_yaml,
     release_workloads,
 )
-from planner.export.targets.lws import INDEX_LABEL, RENDEZVOUS, exclusive_annotation, packing_notes
+from planner.export.targets.lws import RENDEZVOUS, answering_index, exclusive_annotation, packing_notes
 from planner.export.targets.pairs import IslandPair, island_pairs, refuse_templates
 from planner.export.templating import object_of
 
@@ -86,10 +87,8 @@ def _manifests(deployment: Deployment, /) -> TargetFiles:
         _file(pair): yaml_text(_comments(pair, deployment, launches), [_values(pair, deployment, launches)])
         for pair in pairs
     }
-    services = [_service(pair, island, deployment) for pair in pairs for island in pair.islands]
-    endpoints = (
-        Endpoint(island=i, service=_service_name(i), port=SERVICE_PORT, leaders=()) for i in deployment.islands
-    )
+    services = [_service(pair, island, deployment, launches[island.id]) for pair in pairs for island in pair.islands]
+    endpoints = (_endpoint(island, launches[island.id]) for island in deployment.islands)
     files["services.yaml"] = yaml_text(("One Service over the leaders of each role; not part of a release.",), services)
     files["releases.yaml"] = yaml_text(_release_comments(deployment), [_releases(pairs)])
     return TargetFiles(files=files, endpoints=tuple(endpoints))
@@ -108,6 +107,11 @@ def _service_name(island: ServingIsland) -> str:
     return f"{island.name}-leader"
 
 
+def _endpoint(island: ServingIsland, launch: Launch) -> Endpoint:
+    ports = tuple(port.number for port in launch.rank_ports) if island.by_rank else ()
+    return Endpoint(island=island, service=_service_name(island), port=SERVICE_PORT, leaders=(), rank_ports=ports)
+
+
 def _comments(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch]) -> tuple[str, ...]:
     lines = [f"Release {pair.name}, values of chart {CHART} {CHART_VERSION}.", pair.note]
     if _traced(pair):
@@ -120,7 +124,7 @@ def _comments(pair: IslandPair, deployment: Deployment, launches: dict[str, Laun
         notes = (*packing_notes(island, deployment), *launches[island.id].notes)
         notes = (*operating_notes(island, deployment), *notes)
         lines += island_comments(island, deployment, (*notes, *_class_notes(island, deployment)))
-        if island.grouping.pods > 1:
+        if island.grouping.pods > 1 and not island.by_rank:
             lines.append(
                 f"{island.phase}: the chart makes leader and workers of a group from one template, so the pod's index "
                 "decides what it runs, and no probe is set: workers answer no HTTP. All of them wait before they end "
@@ -201,10 +205,12 @@ def _role(island: ServingIsland | None, deployment: Deployment, launches: dict[s
     command, arguments = _command(island, deployment, launch)
     extra = {"affinity": pod["spec"]["affinity"]} if "affinity" in pod["spec"] else {}
     # one template for leader and workers: none of them may end before the leader's requests are done
-    end = lifecycle(island, deployment, finishes=False) if launch.worker else container
+    alike = launch.worker is None or island.by_rank
+    end = container if alike else lifecycle(island, deployment, finishes=False)
     return object_of(
         "llm-d-role",
         island=island,
+        probed=alike,
         # the chart puts them on the LeaderWorkerSet, whose controller knows one of them
         annotations={key: every[key] for key in _SHOWN_LABELS}
         | island_annotations(island, deployment)
@@ -250,6 +256,13 @@ def _engine_port(island: ServingIsland) -> int:
     return _TARGET_PORT if island.phase is Phase.DECODE else SERVICE_PORT
 
 
+def _rank_obstacle(island: ServingIsland, _: Deployment, /) -> str:
+    """The sidecar would listen at a port a rank if it were told, which no value of the chart does."""
+    if island.phase is not Phase.DECODE:
+        return ""
+    return f"chart {CHART} {CHART_VERSION} starts the sidecar of decode pods with one port"
+
+
 def _command(island: ServingIsland, deployment: Deployment, launch: Launch) -> tuple[list[str], list[str]]:
     """Command and arguments; in a group of several pods both the leader's and the workers', told apart by a count."""
     leader = _words(launch.leader, launch, island)
@@ -257,7 +270,8 @@ def _command(island: ServingIsland, deployment: Deployment, launch: Launch) -> t
         command = len(launch.leader.command)
         return leader[:command], [*leader[command:], *drain_arguments(island, deployment, leads=True)]
     worker = _words(launch.worker, launch, island)
-    return list(GROUP_COMMAND), [str(len(leader)), *leader, *worker]
+    drains = drain_arguments(island, deployment, leads=False)
+    return list(GROUP_COMMAND), [str(len(leader) + len(drains)), *leader, *drains, *worker, *drains]
 
 
 def _words(pod: PodCommand, launch: Launch, island: ServingIsland) -> list[str]:
@@ -276,10 +290,14 @@ def _block(island: ServingIsland) -> str:
     return (Phase.DECODE if island.mixed else island.phase).value
 
 
-def _service(pair: IslandPair, island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
+def _service(pair: IslandPair, island: ServingIsland, deployment: Deployment, launch: Launch) -> dict[str, Any]:
     selector = {RELEASE_LABEL: pair.name, ROLE_LABEL: _block(island)}
-    selector |= {INDEX_LABEL: "0"} if _multinode(pair) else {}
-    return island_service(_service_name(island), island, deployment, selector, http_port(SERVICE_PORT))
+    selector |= answering_index(island) if _multinode(pair) else {}
+    return island_service(_service_name(island), island, deployment, selector, _service_ports(island, launch))
+
+
+def _service_ports(island: ServingIsland, launch: Launch) -> list[dict[str, Any]]:
+    return launch_ports(launch) if island.by_rank else http_port(SERVICE_PORT)
 
 
 def _release_comments(deployment: Deployment) -> tuple[str, ...]:
@@ -336,4 +354,5 @@ LLM_D = Target(
     applied=False,
     steps=install_steps,
     router="llm-d",
+    rank_obstacle=_rank_obstacle,
 )

@@ -117,14 +117,22 @@ def _service(island: ServingIsland, deployment: Deployment, launch: Launch) -> d
 
 
 def _selector(island: ServingIsland) -> dict[str, str]:
-    return {_SET_LABEL: island.name, INDEX_LABEL: "0"}
+    return {_SET_LABEL: island.name, **answering_index(island)}
+
+
+def answering_index(island: ServingIsland) -> dict[str, str]:
+    """The label of the pods of a group that take requests: its leader, or all where ranks are endpoints."""
+    return {} if island.by_rank else {INDEX_LABEL: "0"}
 
 
 def _endpoint(island: ServingIsland, launch: Launch) -> Endpoint:
     """The Service, and each group's leader by its stable name, for routers that pair a prefill with a decode
     copy."""
-    port = launch.ports[0].number
-    leaders = tuple(f"{island.name}-{group}.{island.name}:{port}" for group in range(island.grouping.groups))
+    port, ports = launch.ports[0].number, tuple(port.number for port in launch.rank_ports)
+    groups = [f"{island.name}-{group}" for group in range(island.grouping.groups)]
+    leaders = tuple(f"{group}.{island.name}:{port}" for group in groups)
+    pods = [f"{group}-{pod}" if pod else group for group in groups for pod in range(island.grouping.pods)]
+    ranks = tuple(f"{pod}.{island.name}:{number}" for pod in pods for number in ports)
     return Endpoint(
         island=island,
         service=_service_name(island),
@@ -133,6 +141,8 @@ def _endpoint(island: ServingIsland, launch: Launch) -> Endpoint:
         health_path=launch.health_path,
         bootstrap_ports=launch.bootstrap_ports * len(leaders),
         selector=_selector(island),
+        rank_ports=ports if island.by_rank else (),
+        ranks=ranks if island.by_rank else (),
     )
 
 

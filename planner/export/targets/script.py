@@ -199,15 +199,18 @@ def _comments(
     yield f"Start it for every copy and rank, rank 0 (the leader) too: {file} COPY RANK LEADER_ADDRESS OWN_ADDRESS"
     for copy, launch in enumerate(launches):
         ports = ", ".join(f"{port.name} {port.number}" for port in launch.ports)
-        yield f"copy {copy}: ranks 0 to {grouping.pods - 1}; the leader listens on {ports}"
+        who = "each process" if island.by_rank else "the leader"
+        yield f"copy {copy}: ranks 0 to {grouping.pods - 1}; {who} listens on {ports}"
         for (at, rank), (node, gpus) in sorted(hosts.items()):
             if at == copy:
                 yield f"  rank {rank}: placed on {node}, {gpus}"
 
 
 def _endpoint(island: ServingIsland, launches: Sequence[Launch]) -> Endpoint:
-    """The island's name stands for whatever the site balances its copies with; each leader has a name of its own."""
+    """The island's name stands for whatever the site balances its copies with; each process that answers has a name of
+    its own."""
     leaders = tuple(f"{island.name}-{copy}:{launch.ports[0].number}" for copy, launch in enumerate(launches))
+    first = tuple(port.number for port in launches[0].rank_ports)
     return Endpoint(
         island=island,
         service=island.name,
@@ -215,7 +218,17 @@ def _endpoint(island: ServingIsland, launches: Sequence[Launch]) -> Endpoint:
         leaders=leaders,
         health_path=launches[0].health_path,
         bootstrap_ports=tuple(port for launch in launches for port in launch.bootstrap_ports),
+        rank_ports=first if island.by_rank else (),
+        ranks=tuple(_ranks(island, launches)) if island.by_rank else (),
     )
+
+
+def _ranks(island: ServingIsland, launches: Sequence[Launch]) -> Iterator[str]:
+    """Every attention rank: a process has the name of its copy, all but the leader's with its own number behind."""
+    for copy, launch in enumerate(launches):
+        for process in range(island.grouping.pods):
+            host = f"{island.name}-{copy}-{process}" if process else f"{island.name}-{copy}"
+            yield from (f"{host}:{port.number}" for port in launch.rank_ports)
 
 
 def _workloads(manifest: Manifest) -> tuple[FoundWorkload, ...]:
@@ -303,6 +316,7 @@ def _router_steps(files: Mapping[str, str]) -> Iterator[Step]:
     for name in sorted(names, key=lambda name: (name == FRONT_SCRIPT, name)):
         program = read_router_script(files[name])
         read = [file for file in files if any(file in word for word in program["command"])]
+        read += [file for file in files if file.endswith(".lua") and any(file in files[other] for other in read)]
         beside = f" and {', '.join(read)} beside it" if read else ""
         yield Step(
             title=f"Router {program['metadata']['name']}",

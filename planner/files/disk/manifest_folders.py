@@ -9,7 +9,7 @@ import yaml
 from planner.errors import InputError
 from planner.files.disk.opening import MIB, is_folder, read_text
 
-MANIFEST_SUFFIXES = (".yaml", ".yml", ".json", ".sh", ".cfg")
+MANIFEST_SUFFIXES = (".yaml", ".yml", ".json", ".sh", ".cfg", ".lua")
 SCHEMA_SUFFIXES = (".yaml", ".yml", ".json")
 _MOST_FILES = 10_000
 _MOST_BYTES = 64 * MIB
@@ -28,7 +28,7 @@ def load_manifests(folder: Path) -> dict[str, str]:
     """
     texts = _texts(folder, MANIFEST_SUFFIXES, "manifests")
     for name, text in texts.items():
-        if not name.endswith((".sh", ".cfg")):
+        if not name.endswith((".sh", ".cfg", ".lua")):
             _refuse_many_values(folder / name, text)
             _refuse_aliases(folder / name, text)
     return texts

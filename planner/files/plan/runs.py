@@ -29,7 +29,6 @@ def load_stored_replay(source: Path) -> StoredReplay:
         capacity_rps=document.number("capacity_rps", low=0),
         rate_rps=document.number("rate_rps", low=0),
         holds=None if document.is_empty("holds") else document.flag("holds"),
-        policy=document.text("policy"),
         summary=document.text("summary"),
         buckets=tuple(times for row in document.sections("buckets") for times in _times(row)),
     )

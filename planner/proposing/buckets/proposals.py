@@ -128,6 +128,7 @@ def outlook(
         promise_rps=promise,
         burst_rps=burst_rps,
         burst_left_rps=burst_left_rps,
+        least_work_rps=_behind_least_work(question, tuple(pools), reaches),
         unrestricted_rps=unrestricted_rps,
         survival_cost_rps=survival_cost_rps,
         forms=forms,
@@ -140,6 +141,18 @@ def outlook(
         drafts=tuple(drafts_of(question, pools, reaches)),
         replayed=replayed,
     )
+
+
+def _behind_least_work(
+    question: Question, pools: tuple[BucketPool, ...], reaches: Mapping[str, Reach] | None
+) -> float | None:
+    """What the same pools would serve behind a router that knows every server's work and speed; None where they are
+    priced for a policy, and not for a program."""
+    scenario = question.scenario
+    if not scenario.deployed_router:
+        return None
+    knowing = replace(scenario, deploy=replace(scenario.deploy, router=""))
+    return BucketService(replace(question, scenario=knowing), reaches).priced(pools).rate_rps
 
 
 def _bunched(

@@ -307,7 +307,7 @@ def _cuts(pools: Sequence[BucketPool], question: Question) -> list[_Cut]:
             # half way at most, so that moved bounds cannot pass each other
             near = tuple(r for r in range(1, n) if r == row or before + row < 2 * r < row + after)
             cuts.append(_Cut(phase=phase, row=row, name=f"cut_{scope}_{number}", values=near))
-        if phase is not None and marks == [0, n] and n > 1 and question.scenario.routing.most > 1:
+        if phase is not None and marks == [0, n] and n > 1 and question.scenario.most_buckets > 1:
             cuts.append(_Cut(phase=phase, row=0, name=f"cut_{scope}_1", values=tuple(range(n))))
     return cuts
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from planner.domain.replay import Times
 from planner.domain.serving.levels import CERTAIN, Spread
 from planner.domain.slo import SloSettings
-from planner.replay.engine import Engine
+from planner.replay.stations.serving import PlayedRun
 
 QUANTILES = (50.0, 90.0, 95.0, 99.0)
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
@@ -108,7 +108,7 @@ class Columns:
     decode: NDArray[np.int64]
 
     @classmethod
-    def of(cls, engine: Engine, first: int) -> "Columns":
+    def of(cls, engine: PlayedRun, first: int) -> "Columns":
         """The columns of a run."""
         log, requests = engine.log, engine.requests
         arrival = np.array(requests.arrival_ms[first:])

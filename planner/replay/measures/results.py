@@ -11,8 +11,8 @@ from planner.domain.layout import PHASES, Phase
 from planner.domain.replay import IslandUse, Moment, ReplayGroup
 from planner.domain.serving.levels import LevelCheck, Spread
 from planner.domain.slo import SloSettings
-from planner.replay.engine import Engine
 from planner.replay.measures.columns import Column, Columns, kept_share, quantiles, spread, times
+from planner.replay.stations.serving import PlayedRun
 from planner.units import MS_PER_S
 
 _SLOW_SHARE = 0.05  # of the requests get fewer tokens a second
@@ -24,7 +24,7 @@ _Row = tuple[Column, Column, NDArray[np.bool_]]  # of the requests of a seed wit
 class SeedRun:
     """One run with its columns; `span_s`: from the first request that counts to the last arrival."""
 
-    engine: Engine
+    engine: PlayedRun
     columns: Columns
 
     @property

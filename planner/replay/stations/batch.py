@@ -91,6 +91,11 @@ class Batch:
                 return other
         return -1
 
+    def takes(self, rank: int, tokens: int) -> bool:
+        """Whether that rank has a place and room for so many tokens; alone on it a sequence always gets in."""
+        count = self.counts[rank]
+        return not count or (count < self.limit and self.used_gb(rank) + self.gb_of(tokens) <= self.free_gb)
+
     def gb_of(self, tokens: int) -> float:
         """Cache of a sequence of so many tokens."""
         gb = self._sizes.get(tokens)

@@ -14,12 +14,14 @@ from planner.replay.stations.usage import Usage
 
 
 class Sequence(NamedTuple):
-    """Who waits for a place: `tokens` of its context, `answer` tokens to come, `redo` tokens to be taken in anew."""
+    """Who waits for a place: `tokens` of its context, `answer` tokens to come, `redo` tokens to be taken in anew;
+    `rank` where it came to an endpoint of a rank, which alone may answer it (-1: whichever)."""
 
     request: int
     tokens: int
     answer: int
     redo: int
+    rank: int = -1
 
 
 class DecodeServer:
@@ -27,11 +29,11 @@ class DecodeServer:
 
     __slots__ = (
         "_batch",
+        "_bound",
         "_boundary",
         "_events",
         "_joined",
         "_log",
-        "_places",
         "_planned",
         "_redo_ms",
         "_requests",
@@ -42,7 +44,9 @@ class DecodeServer:
         "deaths",
         "done",
         "load",
+        "places",
         "pool",
+        "ranks",
         "usage",
     )
 
@@ -60,11 +64,12 @@ class DecodeServer:
         self.coming = 0
         self.load = 0.0
         self._batch = Batch(pool)
-        self._places = pool.ranks * pool.batch
+        self.ranks, self.places = pool.ranks, pool.ranks * pool.batch
         self._redo_ms = pool.redo_ms
         self._requests, self._log, self._events = requests, log, events
         self._boundary = 0.0
         self._version = self._planned = self.deaths = 0
+        self._bound: dict[int, int] = {}  # sequences that only one rank may answer
         self._joined: list[int] = []
         self._waiting: deque[Sequence] = deque()
 
@@ -74,14 +79,16 @@ class DecodeServer:
         self._count()
 
     def _count(self) -> None:
-        self.load = (self._batch.load + len(self._waiting) + self.coming) / self._places
+        self.load = (self._batch.load + len(self._waiting) + self.coming) / self.places
 
-    def add(self, now: float, request: int) -> None:
-        """A sequence whose cache has come: it was expected."""
+    def add(self, now: float, request: int, rank: int = -1) -> None:
+        """A sequence whose cache has come: it was expected. `rank`: whose endpoint it came to, -1: the server's."""
         self.coming -= 1
         self._log.arrived[request] = now
         answer = self._requests.answer[request]
-        self._waiting.append(Sequence(request, self._requests.prompt[request], answer, 0))
+        self._waiting.append(Sequence(request, self._requests.prompt[request], answer, 0, rank))
+        if rank >= 0:
+            self._bound[request] = rank
         self._catch_up(now)
         ending = self._batch.load and not self._planned  # places become free at this boundary: `_change` gives them
         if not ending and self._admit():
@@ -111,12 +118,16 @@ class DecodeServer:
     def _admit(self) -> bool:
         """Give places to those who wait; whether anybody got one."""
         batch, waiting, placed = self._batch, self._waiting, []
-        while waiting:
-            request, tokens, answer, redo = waiting[0]
-            rank = batch.rank_for(tokens)
-            if rank < 0:
+        place = 0
+        while place < len(waiting):
+            request, tokens, answer, redo, bound = waiting[place]
+            rank = batch.rank_for(tokens) if bound < 0 else bound if batch.takes(bound, tokens) else -1
+            if rank < 0 and bound < 0:
                 break
-            waiting.popleft()
+            if rank < 0:  # its own rank is full, others may not be
+                place += 1
+                continue
+            del waiting[place]
             if redo:
                 self._take_in_anew(redo)
             batch.place(request, rank, tokens, answer)
@@ -154,11 +165,12 @@ class DecodeServer:
         # Who ends makes room first, so that fewer must give theirs up.
         for request in batch.ended():
             log.ended[request] = self._boundary
+            self._bound.pop(request, None)
             self.done(self._boundary, request)
         self._count()
         for request in batch.overfull():
             tokens, answer = batch.drop(request)
-            self._waiting.appendleft(Sequence(request, tokens, answer, tokens))
+            self._waiting.appendleft(Sequence(request, tokens, answer, tokens, self._bound.get(request, -1)))
             log.preempted[request] += 1
             self.usage.preemption(self._boundary)
         # `_admit` measures where somebody came; who left counts, too.
@@ -172,6 +184,7 @@ class DecodeServer:
         lost = [*self._batch.running, *(sequence.request for sequence in self._waiting)]
         self._batch.clear()
         self._waiting.clear()
+        self._bound.clear()
         self._joined.clear()
         self._planned = 0
         self._version += 1

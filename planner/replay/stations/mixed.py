@@ -28,6 +28,7 @@ class MixedServer(PromptQueues):
         "_chunks",
         "_coming",
         "_first",
+        "_heard",
         "_planned",
         "_taking",
         "_tokens",
@@ -44,10 +45,11 @@ class MixedServer(PromptQueues):
         events: Events,
         done: Callable[[float, int], None],
         mean_row: int,
+        taken_in: Callable[[int], None] = lambda _: None,
     ) -> None:
         assert pool.chunks is not None, "mixed servers have curves of their chunks"
         super().__init__(number, pool, requests, log, events)
-        self.done = done
+        self.done, self._heard = done, taken_in
         self._begun: dict[int, float] = {}  # requests whose prompts are taken in, with their caches (GB)
         self._coming = [0] * pool.ranks  # how many of them a rank has
         self._taking: list[_PromptTaken] = []
@@ -227,6 +229,7 @@ class MixedServer(PromptQueues):
         fixed, passes = self._first
         for request, rank, context, answer in ending:
             self._ends(request, rank)
+            self._heard(request)
             if log.first[request] != log.first[request]:  # NaN: not yet; else it was preempted
                 log.prefilled[request] = log.arrived[request] = log.placed[request] = now
                 log.first[request] = now + fixed + passes * length

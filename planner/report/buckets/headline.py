@@ -25,7 +25,22 @@ def promise_text(plan: Plan) -> str:
 
 def _promise(plan: Plan) -> str:
     gpus, margin = counted(sum(plan.fleet.values()), "GPU"), plan.scenario.routing.margin
-    return f"{promise_words(plan, f'The {gpus}')}, {margin:g} of the capacity{evenness_words(plan)}."
+    capacity = f"{margin:g} of the capacity{evenness_words(plan)}"
+    return f"{promise_words(plan, f'The {gpus}')}, {capacity}.{router_sentence(plan)}"
+
+
+def router_sentence(plan: Plan) -> str:
+    """The program that the plan is priced for, how it chooses, and what the same pools would serve behind one that
+    knows all; empty where it is priced for a policy."""
+    knowing = plan.outlook.least_work_rps
+    if knowing is None:
+        return ""
+    router, rate = plan.scenario.router, significant(knowing)
+    chooses = router.words([island.phase for island in plan.islands])
+    return (
+        f" That is what router `{router.name}` holds ({chooses}); behind one that knew every server's work and "
+        f"speed the same pools would serve {rate}."
+    )
 
 
 def promise_words(plan: Plan, fleet: str, question: str = "") -> str:

@@ -17,7 +17,7 @@ def latency_words(plan: Plan) -> str:
     slo = plan.scenario.slo
     words = [
         "TTFT: queueing, prefill, KV transfer and the first decode step; late TPOT is that of the "
-        "fullest moments. Arrivals are Poisson, the router least work.",
+        f"fullest moments. Arrivals are Poisson, the router {plan.scenario.router.name.replace('_', ' ')}.",
     ]
     if not plan.outlook.levels_set:
         words.append("**No service levels are set**, so nothing holds these times down: `slo` does.")

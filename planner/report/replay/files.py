@@ -93,7 +93,7 @@ def _at(row: object, path: str) -> Any:
 
 
 _SETTING = (
-    *("plan", "trace", "policy", "arrivals", "rate_rps", "promise_rps", "capacity_rps", "holds", "standing"),
+    *("plan", "trace", "router", "arrivals", "rate_rps", "promise_rps", "capacity_rps", "holds", "standing"),
     *("requests_to_tell", "bottleneck"),
 )
 

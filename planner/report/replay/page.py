@@ -85,7 +85,7 @@ def _setting(result: ReplayResult) -> str:
     promise = f"promise {rate(result.promise_rps)}, " if result.promise_rps else ""
     return (
         f"Requests of {escaped(result.trace)} at {rate(result.rate_rps)} requests/s ({promise}capacity "
-        f"{rate(result.capacity_rps)}), arrivals {escaped(arrivals)}, router {escaped(result.policy.value)}; "
+        f"{rate(result.capacity_rps)}), arrivals {escaped(arrivals)}, router {escaped(result.router)}; "
         f"{whole(result.total.requests)} requests counted over {significant(result.seconds)} s with {seeds}, after "
         f"{significant(result.warm_up_s)} s of warm-up."
     )

@@ -23,6 +23,7 @@ from planner.export.checking.carrying import (
     engines_of,
     object_text,
     require_pins,
+    running_engines,
     standing,
     transition,
     with_engines,
@@ -124,7 +125,7 @@ def rolled_out(
     islands no objects of their own, and what `render_plan` raises.
     """
     plans = InterimPlans(before, after)
-    rendered = render_plan(after, target=target, engine=engine)
+    rendered = render_plan(after, target=target, engine=engine, running=running_engines(deployed))
     final = carried_over(rendered.files, deployed)
     require_pins(final, after)
     _checked(final, after)
@@ -154,7 +155,8 @@ def _state(
     """All manifests while a step lasts, or after it. What is started is pinned as it is before or after the change."""
     plan = plans.plan(step.after if after else step.during, new_table=step.new_table)
     plan = replace(plan, scenario=replace(plan.scenario, deploy=replace(plan.scenario.deploy, pin_nodes=False)))
-    texts = render_plan(plan, target=rendered.target, engine=rendered.engine).files
+    running = running_engines(deployed, final)
+    texts = render_plan(plan, target=rendered.target, engine=rendered.engine, running=running).files
     return _checked(carried_over(texts, deployed, final), plan)
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from planner import export, files
-from planner.domain import LengthMeasure, Plan, RouterBehaviour, RouterPolicy
+from planner.domain import LengthMeasure, Plan, RouterBehaviour, RouterPolicy, behaviour_of
 from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, Failure, RateCurve, ReplaySettings
 from planner.errors import InputError
 
@@ -96,7 +96,7 @@ def replay_settings(
     if router is not None and policy is not None:
         raise _fault("policy", "must be left out with a router, which has its own", policy, "Give one of both.")
     if router is not None:
-        behaviour = behaviour_of(plan, router)
+        behaviour = router_behaviour(plan, router)
     process = arrivals
     if not isinstance(process, ArrivalSettings):
         process = arrival_settings(process, variation=variation, curve=curve, between=between)
@@ -113,11 +113,9 @@ def replay_settings(
         raise _fault("length_spread", "must be from 0 to 1", length_spread, "Try 0.2.")
     for failure in failures:
         _require_island(plan, failure)
-    own_policy = plan.scenario.routing.policy if behaviour is None else behaviour.policy
     return ReplaySettings(
-        policy=own_policy if policy is None else _policy(policy),
+        router=behaviour or (behaviour_of(_policy(policy)) if policy else plan.scenario.router),
         length_spread=_spread(behaviour) if length_spread is None else length_spread,
-        blind_to_speed=behaviour is not None and behaviour.blind_to_speed,
         arrivals=process,
         seeds=drawn_with,
         requests=requests,
@@ -127,11 +125,13 @@ def replay_settings(
     )
 
 
-def behaviour_of(plan: Plan, router: str) -> RouterBehaviour:
+def router_behaviour(plan: Plan, router: str) -> RouterBehaviour:
     """What a router goes by. InputError where there is none of that name."""
     if router not in export.ROUTERS:
         raise _fault("router", f"must be one of {', '.join(export.ROUTERS)}", repr(router), "Choose one of these.")
-    return export.ROUTERS[router].behaviour(plan)
+    targets = export.ROUTERS[router].targets
+    chosen = plan.scenario.deploy.target
+    return export.router_behaviour(plan, router, target=chosen if chosen in targets else targets[0])
 
 
 def _spread(behaviour: RouterBehaviour | None) -> float:

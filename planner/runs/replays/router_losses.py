@@ -14,7 +14,7 @@ from planner.domain.arrivals import ReplaySettings
 from planner.domain.replay import ReplayResult
 from planner.errors import ExportError, InputError
 from planner.plans.router_grid import CELLS, grid_of, on_grid
-from planner.runs.replays.replay_settings import replay_settings
+from planner.runs.replays.replay_settings import replay_settings, router_behaviour
 from planner.runs.replays.replays import rate_of
 
 
@@ -38,14 +38,15 @@ Progress = Callable[[str], None]
 class RouterLoss:
     """What one router makes of a plan.
 
-    `refusal`: why it cannot execute the plan's routing; then nothing is replayed. `routed`: the promise under its
-    behaviour. `held_rps`: the highest rate that holds the levels,
-    where that was looked for.
+    `chooses`: its behaviour in words; `refusal`: why it cannot execute the plan's routing; then nothing is replayed.
+    `routed`: the promise under its behaviour. `held_rps`: the highest rate that holds the levels, where that was looked
+    for.
     """
 
     router: str
     targets: tuple[str, ...]
     behaviour: RouterBehaviour
+    chooses: str = ""
     refusal: str = ""
     routed: ReplayResult | None = None
     held_rps: float | None = None
@@ -59,32 +60,33 @@ def router_losses(
     Raises InputError where the plan cannot be replayed.
     """
     chosen_engine = export.priced_engine(plan, engine).name
-    promised = RouterBehaviour(policy=plan.scenario.routing.policy)
+    promised = plan.scenario.router
     replays = _Replays(plan, sweep=sweep)
     losses = [_replayed(RouterLoss(router="the plan's", targets=(), behaviour=promised), replays)]
     for router in export.ROUTERS.values():
         progress(router.name)
         if chosen_engine in router.engines:
-            refusal = _refusal(plan, chosen_engine, router.name, router.targets)
-            loss = RouterLoss(
-                router=router.name, targets=router.targets, behaviour=router.behaviour(plan), refusal=refusal
-            )
-            losses.append(loss if refusal else _replayed(loss, replays))
+            target, refusal = _usable_target(plan, chosen_engine, router.name, router.targets)
+            loss = RouterLoss(router=router.name, targets=router.targets, behaviour=promised, refusal=refusal)
+            if not refusal:
+                behaviour = export.router_behaviour(plan, router.name, target=target, engine=chosen_engine)
+                loss = _replayed(replace(loss, behaviour=behaviour), replays)
+            losses.append(loss)
     return tuple(losses)
 
 
 def router_loss(plan: Plan, router: str) -> str:
     """One sentence on what `router` does to the plan's promise; empty where it does what the plan counts on, or the
     plan tells no times that count on a policy."""
-    behaviour = export.ROUTERS[router].behaviour(plan)
+    behaviour = router_behaviour(plan, router)
     if not plan.outlook.latencies or _as_planned(plan, behaviour):
         return ""
     replays = _Replays(plan, sweep=False)
-    routed, planned = (replays.at(b)[0] for b in (behaviour, RouterBehaviour(policy=plan.scenario.routing.policy)))
+    routed, planned = (replays.at(b)[0] for b in (behaviour, plan.scenario.router))
     return (
-        f"router {router} does {behaviour.policy.value} where the plan counts on {planned.policy.value}: at "
+        f"router {router} chooses {replays.chooses(behaviour)} where the plan counts on {planned.router}: at "
         f"{planned.rate_rps:.1f} requests/s {_times(routed)} instead of {_times(planned)}, by a replay of {_REQUESTS} "
-        f"requests{_misrouted(routed)}; a plan with routing.policy {behaviour.policy.value} is priced for it"
+        f"requests{_misrouted(routed)}"
     )
 
 
@@ -103,17 +105,21 @@ class _Replays:
         rates = pipeline.sweep_rates(plan, plan.scenario.workload, settings) if self._sweep else None
         return result, rates.held_rps if rates else None
 
+    def chooses(self, behaviour: RouterBehaviour) -> str:
+        """Whom a router chooses of the plan's servers, in words."""
+        return behaviour.words([island.phase for island in self._plan.islands])
+
     def _settings(self, behaviour: RouterBehaviour) -> ReplaySettings:
         return replay_settings(self._plan, behaviour=behaviour, requests=_REQUESTS, seeds=1)
 
 
 def _replayed(loss: RouterLoss, replays: _Replays) -> RouterLoss:
     routed, held_rps = replays.at(loss.behaviour)
-    return replace(loss, routed=routed, held_rps=held_rps)
+    return replace(loss, chooses=replays.chooses(loss.behaviour), routed=routed, held_rps=held_rps)
 
 
-def _refusal(plan: Plan, engine: str, router: str, targets: tuple[str, ...]) -> str:
-    """Why no target's export can have the router; empty where one can."""
+def _usable_target(plan: Plan, engine: str, router: str, targets: tuple[str, ...]) -> tuple[str, str]:
+    """The first target whose export can have the router, and why none can; one of them is empty."""
     reasons = []
     for target in targets:
         try:
@@ -122,15 +128,15 @@ def _refusal(plan: Plan, engine: str, router: str, targets: tuple[str, ...]) -> 
         except (ExportError, InputError) as error:
             reasons.append(error.message)
         else:
-            return ""
-    return reasons[-1] if reasons else "no target has servers that it reaches"
+            return target, ""
+    return "", reasons[-1] if reasons else "no target has servers that it reaches"
 
 
 def _as_planned(plan: Plan, behaviour: RouterBehaviour) -> bool:
     spans = {(route.phase, route.range_start) for route in plan.routing}
     by_length = len(spans) > len({phase for phase, _ in spans})
     exact = behaviour.measure is LengthMeasure.TOKENS or not by_length
-    return exact and behaviour.policy is plan.scenario.routing.policy and not behaviour.blind_to_speed
+    return exact and behaviour.acts_like(plan.scenario.router)
 
 
 def _times(result: ReplayResult) -> str:

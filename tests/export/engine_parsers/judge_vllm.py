@@ -113,9 +113,19 @@ def make_judge() -> judging.Judge:
             parsed.model = parsed.model_tag
         _check_servers(parsed)
         with classes_asked():
-            AsyncEngineArgs.from_cli_args(parsed).create_engine_config(headless=parsed.headless)
+            for server in _servers(parsed):
+                AsyncEngineArgs.from_cli_args(server).create_engine_config(headless=server.headless)
 
     return judge
+
+
+def _servers(parsed: argparse.Namespace) -> list[argparse.Namespace]:
+    """What each server of a pod is started with: the line itself, or what vLLM's supervisor makes of it for a rank."""
+    if not getattr(parsed, "data_parallel_multi_port_external_lb", False):
+        return [parsed]
+    supervisor = import_module("vllm.entrypoints.launchers.dp_supervisor")
+    ranks = range(parsed.data_parallel_size_local)
+    return [supervisor._build_vllm_dp_server_args(parsed, rank) for rank in ranks]
 
 
 def count_gpus(platform: Any, gpu: dict[str, Any]) -> None:
@@ -130,7 +140,8 @@ def _check_servers(parsed: argparse.Namespace) -> None:
     """What vllm/entrypoints/cli/serve.py (ServeSubcommand.cmd) says between the parser and the configuration."""
     if parsed.headless and parsed.api_server_count:
         raise ValueError(f"--api-server-count={parsed.api_server_count} cannot be used with --headless")
-    hybrid = parsed.data_parallel_hybrid_lb or parsed.data_parallel_start_rank is not None
+    several = getattr(parsed, "data_parallel_multi_port_external_lb", False)
+    hybrid = parsed.data_parallel_hybrid_lb or (parsed.data_parallel_start_rank is not None and not several)
     if (parsed.data_parallel_external_lb or parsed.data_parallel_rank is not None) and hybrid:
         raise ValueError("Cannot use both external and hybrid data parallel load balancing modes.")
 

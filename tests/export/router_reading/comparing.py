@@ -5,10 +5,12 @@ that what is written is what the plan says.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from planner.domain import DeployedRoute, Phase, Plan
 from planner.export import find_faults, read_manifests
 from planner.export.checking.owners import Owned, owned_workloads
+from planner.export.checking.services import ranks_answer
 from planner.export.checking.tables import routing_tables
 from planner.export.found import Fault, Manifest
 from planner.export.objects.names import pods_service
@@ -79,10 +81,9 @@ def island_addresses(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> A
     hosts: dict[str, str] = {}
     named: dict[str, tuple[str, ...]] = {}
     for row in (row for table in tables for row in table.table.get("services", ())):
-        named[row["island"]] = tuple(map(str, row.get("leaders", ())))
-        every = pods_service(row["service"])
-        hosts |= dict.fromkeys((row["service"], every, f"{every}:{row.get('port')}"), row["island"])
-        for leader in row.get("leaders", ()):
+        named[row["island"]] = _answering(row)
+        hosts |= dict.fromkeys((row["service"], pods_service(row["service"]), *_every(row)), row["island"])
+        for leader in (*row.get("leaders", ()), *row.get("ranks", ())):
             hosts[str(leader)] = hosts[str(leader).rpartition(":")[0]] = row["island"]
     leaders = [(island, workload.pods[0]) for workload, island in owned if workload.pods]
     return Addresses(
@@ -90,20 +91,36 @@ def island_addresses(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> A
         pods=tuple((island.id, pod.labels) for island, pod in leaders),
         annotations={island.id: pod.annotations for island, pod in leaders},
         followers=tuple(
-            (island.id, pod.labels) for workload, island in owned for pod in workload.pods[1:] if pod.count
+            (island.id, pod.labels)
+            for workload, island in owned
+            for pod in workload.pods[1:]
+            if pod.count and not ranks_answer(workload)
         ),
         longest={island.id: island.longest_prompt for island, _ in leaders},
         leaders=named,
     )
 
 
+def _answering(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """The ranks of a row of the table, or else its leaders."""
+    return tuple(map(str, row.get("ranks") or row.get("leaders", ())))
+
+
+def _every(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """What stands for all pods of a row, by rank."""
+    ports = row.get("rank_ports") or [row.get("port")]
+    return tuple(f"{pods_service(row['service'], rank)}:{port}" for rank, port in enumerate(ports))
+
+
 def server_names(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> dict[str, tuple[str, ...]]:
-    """Island -> the names of its servers: a leader each, or as often as there are copies what stands for all."""
+    """Island -> the names of its servers: a leader or rank each, or as often as there are pods what stands for them."""
     tables, _ = routing_tables(manifests)
-    copies = {island.id: workload.replicas for workload, island in owned}
+    pods = {
+        island.id: workload.replicas * (workload.pods_per_copy if ranks_answer(workload) else 1)
+        for workload, island in owned
+    }
     return {
-        row["island"]: tuple(map(str, row.get("leaders", ())))
-        or (f"{pods_service(row['service'])}:{row.get('port')}",) * copies.get(row["island"], 0)
+        row["island"]: _answering(row) or _every(row) * pods.get(row["island"], 0)
         for table in tables
         for row in table.table.get("services", ())
     }

@@ -10,6 +10,7 @@ from planner.export.routers.haproxy import REFUSED_FROM
 
 _SECTIONS = frozenset({"global", "defaults", "frontend", "backend", "resolvers", "listen", "cache", "peers"})
 _RULE = re.compile(r"if { req\.body_size (lt|gt) ([0-9]{1,18}) }")
+_CLIENTS = "requests"
 _MOST_COPIES = 100_000
 _FUZZ = 1e-9
 
@@ -31,12 +32,29 @@ def read_backends(text: str) -> Backends | None:
         scale, envelope = float(settings["BYTES_PER_TOKEN"]), int(settings["ENVELOPE_BYTES"])
         if not (math.isfinite(scale) and scale >= 1):
             return None
-        (frontend,) = sections["frontend"]
+        (frontend,) = (rows for rows in sections["frontend"] if rows[0][1] == _CLIENTS)
         backends = {rows[0][1]: rows[1:] for rows in sections["backend"]}
         spans = _spans(frontend[1:], scale, envelope)
         return tuple((start, end, _servers(backends[name])) for name, start, end in spans)
     except (KeyError, ValueError, IndexError, OverflowError):
         return None
+
+
+def read_doors(text: str) -> dict[int, tuple[tuple[str, int | None], ...]]:
+    """Port -> the servers behind it, of the frontends that take no client's requests; nothing where the text cannot be
+    read so."""
+    try:
+        sections = _sections(text)
+        backends = {rows[0][1]: rows[1:] for rows in sections["backend"]}
+        doors: dict[int, tuple[tuple[str, int | None], ...]] = {}
+        for rows in sections["frontend"]:
+            if rows[0][1] != _CLIENTS:
+                (address,) = (row[1] for row in rows if row[0] == "bind")
+                (name,) = (row[1] for row in rows if row[0] == "default_backend")
+                doors[int(address.rpartition(":")[2])] = _servers(backends[name])
+    except (KeyError, ValueError, IndexError):
+        return {}
+    return doors
 
 
 def _sections(text: str) -> dict[str, list[list[list[str]]]]:

@@ -1,14 +1,15 @@
 """What the programs of a router do together, read back: the intervals, the servers in each, and whose they are."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from planner.domain import PHASES, DeployedRoute, Phase
 from planner.export.found import Manifest
-from planner.export.routers.gateways import MIXED, SELECTORS
+from planner.export.routers.gateways import SELECTORS
 from planner.export.routers.haproxy import CONFIG_FILE
+from planner.export.routers.intervals_served import MIXED
 from router_reading.found_programs import FoundProgram, found_programs
-from router_reading.haproxy import read_backends
+from router_reading.haproxy import read_backends, read_doors
 from router_reading.records import Addresses, ListedInterval, ListedServer
 
 _NO_END = 1 << 40
@@ -17,10 +18,12 @@ _NO_END = 1 << 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reader:
-    """The programs of one router by name, and by what names islands go."""
+    """The programs of one router by name, by what names islands go, and address -> servers of each further door of a
+    program that balances."""
 
     programs: Mapping[str, FoundProgram]
     addresses: Addresses
+    doors: Mapping[str, Sequence[tuple[str, int | None]]] = field(default_factory=dict)
 
     def program_of(self, host_port: str) -> FoundProgram | None:
         return self.programs.get(host_port.rpartition(":")[0])
@@ -45,7 +48,11 @@ class _Reader:
                 yield ListedServer(host="", standing_for=names)
         rows = [row[:1] for row in program.values(f"--{phase.value}")]
         for url in (url for row in (*rows, *program.values("--worker-urls")) for url in row):
-            yield ListedServer(host=url.removeprefix("http://"))
+            address = url.removeprefix("http://")
+            if address in self.doors:
+                yield from (ListedServer(host=h, weight=w, door=address) for h, w in self.doors[address])
+            else:
+                yield ListedServer(host=address)
 
     def islands(self, server: ListedServer) -> tuple[str, ...]:
         """The islands that a server is of."""
@@ -65,7 +72,12 @@ def listed_intervals(
     programs = found_programs(manifests, router)
     if not programs:
         return None
-    reader = _Reader(programs=programs, addresses=addresses)
+    doors = {
+        f"{program.name}:{port}": servers
+        for program in programs.values()
+        for port, servers in read_doors(program.config.get(CONFIG_FILE, "")).items()
+    }
+    reader = _Reader(programs=programs, addresses=addresses, doors=doors)
     texts = [program.config[CONFIG_FILE] for program in programs.values() if CONFIG_FILE in program.config]
     if texts:
         backends = read_backends(texts[0]) or ()

@@ -29,11 +29,13 @@ class Addresses:
 class ListedServer:
     """A server in a router's configuration: by the name that stands there, an entry of `Addresses.hosts`. `weight`: of
     each of its connections' share; None where the router tells servers apart by load alone. `standing_for`: the islands
-    behind a program that the name belongs to."""
+    behind a program that the name belongs to. `door`: which frontend it stands behind, weighed with the others there;
+    empty: the clients' own."""
 
     host: str
     weight: int | None = None
     standing_for: tuple[str, ...] = ()
+    door: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,14 @@ def _weight_faults(
     shares = next(
         (dict(b.islands) for b in planned if b.phase is interval.phase and b.start <= interval.start < b.end), {}
     )
-    weighed = [server for server in interval.servers if server.weight is not None]
+    for door in dict.fromkeys(server.door for server in interval.servers):
+        weighed = [server for server in interval.servers if server.weight is not None and server.door == door]
+        yield from _unlike_shares(where, weighed, shares, addresses)
+
+
+def _unlike_shares(
+    where: str, weighed: Sequence[ListedServer], shares: Mapping[str, float], addresses: Addresses
+) -> Iterator[Fault]:
     groups = Counter(_islands(server, addresses) for server in weighed)
     parts = [(sum(shares.get(name, 0.0) for name in group), count) for group, count in groups.items()]
     expected = dict(zip(groups, server_weights(parts), strict=False))

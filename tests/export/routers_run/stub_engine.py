@@ -1,5 +1,5 @@
 """Engines without a model, for routers to send requests to: `python stub_engine.py SECONDS NAME=PORT ...`, loopback
-alone; an answer takes SECONDS.
+alone; an answer takes SECONDS, one to a prompt with the word SLOWLY longer.
 
 Each answers what routers ask before they use an engine, completions in the forms of vLLM and SGLang, and `/record`:
 what came to it, in order. A prompt begins with the number of its request. Ends with its process.
@@ -12,6 +12,8 @@ from typing import Any
 
 HEALTHY = ("/health", "/health_generate", "/ready")
 MODEL = "stub"
+SLOWLY, SLOW_S = "slowly", 0.6
+"""The word of a prompt that takes so long."""
 _ABOUT: dict[str, object] = {
     "model_path": MODEL,
     "served_model_name": MODEL,
@@ -65,7 +67,7 @@ class Engine:
         entry = {key: request[key] for key in _TOLD if key in request}
         number = int(str(prompt).split()[0])
         self.record.append({"number": number, "bytes": len(body), "path": path, **entry})
-        await asyncio.sleep(self.seconds)
+        await asyncio.sleep(SLOW_S if f" {SLOWLY} " in str(prompt) else self.seconds)
         return 200, self.completion(request)
 
     def completion(self, request: dict[str, Any]) -> dict[str, Any]:

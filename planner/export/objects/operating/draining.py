@@ -20,8 +20,8 @@ vllm    refuses new requests and aborts those under way at once, unless --shutdo
         request 36666, since 0.18.0); it does not wait until others have fetched KV caches
 sglang  refuses new requests and ends when those under way have (TokenizerManager.sigterm_watchdog), in the leader alone
 
-So leaders that decode sleep LEAVING and let the engine finish; prefill pods, whose caches others still fetch, and
-workers, which know nothing of requests, sleep LEAVING + D.
+So leaders that decode sleep LEAVING and let the engine finish, and so do workers where ranks are endpoints; prefill
+pods, whose caches others still fetch, and other workers, which know nothing of requests, sleep LEAVING + D.
 """
 
 import math
@@ -54,7 +54,7 @@ def grace_seconds(island: ServingIsland, deployment: Deployment) -> int:
 
 def engine_finishes(island: ServingIsland, *, leads: bool) -> bool:
     """Whether the pod's engine, told to end, first finishes what it has."""
-    return leads and island.phase is not Phase.PREFILL
+    return (leads or island.by_rank) and island.phase is not Phase.PREFILL
 
 
 def drain_arguments(island: ServingIsland, deployment: Deployment, *, leads: bool) -> tuple[str, ...]:

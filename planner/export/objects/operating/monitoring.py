@@ -2,7 +2,7 @@
 
 Source: monitoring.coreos.com/v1 of the Prometheus operator (Documentation/api-reference/api.md): `podTargetLabels` puts
 labels of the pod on every series of it; `port` is the name of a container's port, and pods without such a port are
-passed over. So the workers of a group, which answer no HTTP, are left out.
+passed over. So the workers of a group, which answer no HTTP, are left out, and so are ranks that a pod has not.
 """
 
 import re
@@ -11,6 +11,7 @@ from typing import Any
 from planner.domain import EngineProfile, Plan
 from planner.domain.serving.observed import PLAN, Quantity
 from planner.errors import InputError
+from planner.export.engines.seam import HTTP
 from planner.export.islands import ServingIsland, serving_islands
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import ROUTING, label_value, plan_labels, plan_slug
@@ -48,9 +49,16 @@ def monitoring_files(deployment: Deployment) -> dict[str, str]:
         labels=TARGET_LABELS,
         path=METRICS_PATH,
         scrape=SCRAPE,
+        ports=_ports(deployment.islands),
         groups=rule_groups(deployment.plan, deployment.name, deployment.islands, metrics),
     )
     return {FILE: yaml_text(_comments(profile, metrics), objects)}
+
+
+def _ports(islands: tuple[ServingIsland, ...]) -> list[str]:
+    """Of all pods: one, or one for each rank of the pods with most; each rank tells of itself alone."""
+    count = max((island.local_ranks for island in islands if island.by_rank), default=1)
+    return [HTTP if rank == 0 else f"{HTTP}-{rank}" for rank in range(count)]
 
 
 def rule_groups(

@@ -10,7 +10,8 @@ ALIVE    failures until a pod that served is restarted   -      6: a minute with
 
 The startup probe keeps the others off until it has passed, so that nothing kills an engine that loads. A pod that is
 not ready gets no requests; one whose liveness fails is started anew. Workers of a group answer no HTTP and have none:
-the set starts a group anew when one of its pods ends.
+the set starts a group anew when one of its pods ends. Where ranks are endpoints, workers answer as leaders do; a pod of
+several ranks has one port that answers for all of them, first once all serve, and its engine ends where one is lost.
 
 How long a pod takes from its start until its engine answers.
 
@@ -58,7 +59,7 @@ def startup_failures(island: ServingIsland, deployment: Deployment) -> int:
 
 
 def probes(island: ServingIsland, deployment: Deployment, launch: Launch) -> dict[str, Any]:
-    """The three probes of a container that answers at the launch's first port."""
+    """The three probes of a container, at the port whose answer stands for all of it."""
     return {
         "readinessProbe": _probe(launch, _READY),
         "startupProbe": _probe(launch, startup_failures(island, deployment)),
@@ -82,7 +83,7 @@ def probe_note(island: ServingIsland, deployment: Deployment) -> str:
 
 def _probe(launch: Launch, failures: int) -> dict[str, Any]:
     return {
-        "httpGet": {"path": launch.health_path, "port": launch.ports[0].name},
+        "httpGet": {"path": launch.health_path, "port": launch.probed},
         "periodSeconds": _PERIOD_S,
         "timeoutSeconds": _TIMEOUT_S,
         "failureThreshold": failures,

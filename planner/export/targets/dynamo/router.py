@@ -22,9 +22,11 @@ can look at lengths there, too (`isl_min`, `isl_max`, `isl_resolution` and a thi
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from planner.domain import PHASES, LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.domain import PHASES, Phase, Plan, RouterBehaviour
+from planner.domain.serving.programs import PROGRAMS, Surroundings
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import plan_labels
 from planner.export.seams import Deployment, Endpoint, Router, RouterFiles
@@ -125,14 +127,12 @@ def _render_nothing(_deployment: Deployment, _endpoints: Sequence[Endpoint], /) 
     return RouterFiles()
 
 
-def _behaviour(plan: Plan) -> RouterBehaviour:
+def _behaviour(plan: Plan, around: Surroundings, /) -> RouterBehaviour:
     """By tokens to come, on a grid; the plan's cut points are the grid's already where it was brought onto one."""
     spans = {(route.phase, route.range_start) for route in plan.routing}
     gridded = ("Cut points of lengths fall on cells of one width.",) if len(spans) > len(PHASES) else ()
-    return RouterBehaviour(
-        policy=RouterPolicy.LEAST_WORK,
-        measure=LengthMeasure.TOKENS,
-        blind_to_speed=True,
+    return replace(
+        PROGRAMS[NAME](around),
         notes=(
             *gridded,
             "It knows no shares: a pool's workers get what keeps their tokens to come alike, not by their speed.",

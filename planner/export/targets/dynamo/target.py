@@ -256,6 +256,10 @@ def _pod(path: str, component: Mapping[str, Any]) -> FoundPod:
     )
 
 
+def _rank_obstacle(_: ServingIsland, __: Deployment, /) -> str:
+    return "Dynamo's own KV router chooses the rank of a worker, which needs no port"
+
+
 DYNAMO = Target(
     name="dynamo",
     engines=tuple(DYNAMO_ENGINES),
@@ -274,4 +278,5 @@ DYNAMO = Target(
     unheeded=("compute_domains", "monitoring", "autoscaling", "prometheus"),
     by_grid=True,
     router="dynamo",
+    rank_obstacle=_rank_obstacle,
 )

@@ -1,0 +1,78 @@
+"""Which programs start a router here: those that the user names, or those that are at hand."""
+
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+from planner.errors import InputError
+
+_INSTALL: Mapping[str, str] = {
+    "haproxy": "`apt-get install haproxy`",
+    "vllm_router": "`pip install vllm-router` into an environment of its own",
+    "sglang_router": "`pip install sglang-router` into an environment of its own",
+}
+
+
+def program_of(command: Sequence[str]) -> str:
+    """What a command's program is called: `haproxy`, `vllm_router`, `sglang_router`."""
+    return command[2].partition(".")[0] if command[1:2] == ("-m",) else command[0]
+
+
+def program_words(command: Sequence[str], commands: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The command with the words that start its program here: those that the user named (`commands`, by program), else
+    the program of PATH, or a Python here that has the module.
+
+    Raises:
+        InputError: there is no such program.
+    """
+    name = program_of(command)
+    module = command[1:2] == ("-m",)
+    arguments = tuple(command[3 if module else 1 :])
+    if name in commands:
+        _require_program(commands[name][0], name)
+        return (*commands[name], *arguments)
+    if not module:
+        _require_program(command[0], name)
+        return tuple(command)
+    for python in dict.fromkeys((sys.executable, shutil.which("python3") or "")):
+        if python and _has_module(python, name):
+            return (python, *command[1:])
+    raise _not_here(name, f"a Python with the module {name}")
+
+
+def _require_program(word: str, name: str) -> None:
+    if shutil.which(word) is None:
+        raise _not_here(name, f"the program {word!r}")
+
+
+def _has_module(python: str, name: str) -> bool:
+    asks = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({name!r}) is None)"
+    return subprocess.run((python, "-c", asks), check=False, capture_output=True).returncode == 0  # noqa: S603
+
+
+def _not_here(name: str, missing: str) -> InputError:
+    return InputError(
+        f"Router's program {name}: must be at hand, {missing} is not.",
+        hint=f"Install it ({_INSTALL.get(name, 'as its makers say')}), or name it: --program {name}=COMMAND.",
+    )
+
+
+def read_program(text: str) -> tuple[str, tuple[str, ...]]:
+    """`haproxy=/opt/haproxy/sbin/haproxy`, `vllm_router=/opt/venv/bin/python -m vllm_router.launch_router`.
+
+    Raises:
+        InputError: another form.
+    """
+    name, _, words = text.partition("=")
+    try:
+        command = tuple(shlex.split(words))
+    except ValueError:
+        command = ()
+    if name not in _INSTALL or not command:
+        raise InputError(
+            f"--program: must be NAME=COMMAND, NAME one of {', '.join(_INSTALL)}, got {text!r}.",
+            hint="For example haproxy=/usr/sbin/haproxy.",
+        )
+    return name, command

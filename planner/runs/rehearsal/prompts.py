@@ -1,0 +1,47 @@
+"""Bodies of requests whose prompts are texts of the right number of bytes: routers in front of engines may know no more
+of a prompt than its size.
+
+symbol   meaning                                                          unit
+b        bytes a token, of the export's options                           bytes/token
+s        standard deviation of the logarithm of a text's bytes a token    1
+bytes    of the prompt of n tokens: b n exp(s z), z drawn normally        bytes
+
+A prompt ends in the number of its request, after which nothing but the text of the answer tells requests apart.
+"""
+
+import json
+from math import exp
+from random import Random
+
+from planner.domain.arrivals import Requests
+
+_TEXT = (
+    "The ferry leaves the harbour at seven and is full on most days, so that those who live on the islands come early "
+    "and stand in the rain with their bread and their letters. A second boat was promised in spring; it lies in the "
+    "yard, painted and without an engine. Whoever has to cross in winter asks the captain first, who looks at the sky, "
+    "at the list of names, and at the water behind the pier, and then says how many he will take. "
+)
+
+
+def request_bodies(requests: Requests, model: str, *, bytes_per_token: float, spread: float, seed: int) -> list[bytes]:
+    """A chat request for each, which asks for its answer as a stream; the same seed gives the same bytes."""
+    draw = Random(seed)  # noqa: S311  (draws of a simulation)
+    bodies = []
+    for number, tokens in enumerate(requests.prompt_tokens):
+        size = round(bytes_per_token * tokens * exp(draw.gauss(0.0, spread)))
+        bodies.append(_body(number, model, size, requests.answer_tokens[number], draw.randrange(len(_TEXT))))
+    return bodies
+
+
+def _body(number: int, model: str, size: int, answer: int, start: int) -> bytes:
+    end = f" #{number}"
+    room = max(0, size - len(end))
+    text = (_TEXT * (2 + room // len(_TEXT)))[start : start + room] + end
+    body = {
+        "model": model,
+        "messages": [{"role": "user", "content": text}],
+        "max_tokens": answer,
+        "temperature": 0.0,
+        "stream": True,
+    }
+    return json.dumps(body).encode()
