@@ -134,8 +134,14 @@ def _gateway(around: Surroundings) -> RouterBehaviour:
     """The better of two workers by their requests; HAProxy weighs pools of unequal speed before it."""
     two = around.takers(Rule.BETTER_OF_TWO, Counted.REQUESTS, freed=Freed.ANSWERED, copies=_COPIES)
     answers = around.answerers(Rule.BETTER_OF_TWO, by_speed=False, copies=_COPIES)
-    pooled, name = (_BY_POOL, *two), around.row.gateway
-    return RouterBehaviour(name=name, prefill=pooled, decode=answers, mixed=pooled, measure=LengthMeasure.BYTES)
+    pooled = (_BY_POOL, *two)
+    return RouterBehaviour(
+        name=around.row.gateway,
+        prefill=pooled,
+        decode=(_BY_POOL, *answers),
+        mixed=pooled,
+        measure=LengthMeasure.BYTES,
+    )
 
 
 def _tokens_in_flight(around: Surroundings, name: str) -> RouterBehaviour:

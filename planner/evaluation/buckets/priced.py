@@ -29,7 +29,8 @@ from planner.cost.serving import (
     PrefillServers,
     parts_unevenly,
 )
-from planner.domain import BucketPool, CountDispersion, Phase, Question, Reach, halves_of
+from planner.domain import BucketPool, CountDispersion, Endpoints, Phase, Question, Reach, halves_of
+from planner.units import MS_PER_S
 
 Servers = PrefillServers | DecodeServers | MixedServers
 Span = tuple[int, int]
@@ -38,6 +39,7 @@ APART = 0.99
 """Of X: a pool that sees no less sees X, which is within the room of the programme's prices."""
 SETTLED = 1e-5
 _ROUNDS = 30
+_ALIKE_HALVINGS = 14  # of a rate: to a part in 16,000
 
 
 MOST_KNOWN = 1000
@@ -159,6 +161,8 @@ def _priced(
 
     parting = _parting(pools, servers, full, buckets, levels, arrivals)
     capped = parting.highest() if parting else served_together([pool.count for pool in pools], full, capped_rps)
+    if pools[0].phase is Phase.DECODE and not arrivals.layers[0].by_speed:
+        capped = _alike(pools, servers, buckets, capped, by_rank=arrivals.layers[0].among is Endpoints.RANK)
     priced = tuple(
         replace(pool, full_rps=where_nobody_waits, capacity_rps=rate)
         for pool, where_nobody_waits, rate in zip(pools, full, capped, strict=True)
@@ -199,6 +203,30 @@ def _parting(
         if not isinstance(of_pool, DecodeServers)
     ]
     return Parting(kinds, buckets, levels, arrivals) if kinds else None
+
+
+def _alike(
+    pools: Sequence[BucketPool], servers: Sequence[Servers], buckets: Buckets, capped: Sequence[float], *, by_rank: bool
+) -> list[float]:
+    """Rates of decode servers that are alike to a router: each endpoint has as many sequences as the one that can have
+    fewest, and by Little's law yields them as fast as its steps are then."""
+    answer = float(buckets.weights[0] @ buckets.answers)
+    endpoints = [pool.server.parallel.dp if by_rank else 1 for pool in pools]
+
+    def sequences(number: int, rate: float) -> float:
+        of_pool, batch = servers[number], np.array([[float(pools[number].server.batch_size)]])
+        assert isinstance(of_pool, DecodeServers), "servers that decode"
+        return rate * answer * float(of_pool.tpot_ms(buckets, np.array([[rate]]), batch, 0.0)[0, 0]) / MS_PER_S
+
+    fewest = min(sequences(n, rate) / ends for n, (rate, ends) in enumerate(zip(capped, endpoints, strict=True)))
+    rates = []
+    for number, (rate, ends) in enumerate(zip(capped, endpoints, strict=True)):
+        low, high = 0.0, rate
+        for _ in range(_ALIKE_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if sequences(number, middle) <= fewest * ends else (low, middle)
+        rates.append(high)
+    return rates
 
 
 def _answer_ms(pool: BucketPool, servers: Servers, buckets: Buckets, rate: float) -> float:

@@ -179,7 +179,8 @@ def behaviour(plan: Plan, around: Surroundings, /, *, direct: bool) -> RouterBeh
         drawing = PROGRAMS["vllm"](around)
         chosen = replace(chosen, prefill=drawing.prefill, decode=drawing.decode)
     if drawn and not several:
-        chosen = replace(chosen, prefill=chosen.prefill[1:], mixed=chosen.mixed if direct else chosen.mixed[1:])
+        mixed = chosen.mixed if direct else chosen.mixed[1:]
+        chosen = replace(chosen, prefill=chosen.prefill[1:], decode=chosen.decode[1:], mixed=mixed)
     if direct and not balanced(plan):
         chosen = replace(chosen, mixed=one_layer(Endpoints.SERVER, Rule.IN_TURN, by_speed=True))
     measure = LengthMeasure.BYTES if len(intervals) > 1 else LengthMeasure.TOKENS
