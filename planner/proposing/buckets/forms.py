@@ -8,8 +8,9 @@ the nodes of one pool at a time. Where pools of both forms share a bucket, where
 price of its queue is off, and where a loss takes nodes of several pools, pools of a lower value may serve more.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice, product
 
 from planner.assignment import BucketAnswer, BucketOffer, Partition, best_pools, relaxed_values
 from planner.domain import (
@@ -28,6 +29,8 @@ from planner.errors import InfeasibleError, SolverError
 SECONDS = 5.0
 NEAR = 0.85
 """Pools that cannot come nearer to the best than this are left out."""
+MOST_UNIFORM = 6
+"""Choices of a GPU type for each phase that are tried where a router does not see speed."""
 
 
 def other_answers(
@@ -54,6 +57,41 @@ def other_answers(
         try:
             if near:
                 yield chosen, best_pools(chosen, list(near), objective, limits, relaxed=near)
+        except (InfeasibleError, SolverError):
+            continue
+
+
+def uniform_answers(
+    offer: BucketOffer,
+    best: BucketAnswer,
+    partitions: Sequence[Partition],
+    objective: ObjectiveSettings,
+    settings: AssignmentSettings,
+    *,
+    phases: Collection[Phase],
+    above_rps: float,
+) -> Iterator[tuple[BucketOffer, BucketAnswer]]:
+    """The best pools of one GPU type in each of `phases`, in which the router parts requests otherwise than by speed:
+    the programme does not see what it gives up of unlike servers. Of as many buckets as `best`, and of those alone
+    whose bound is above what `best` serves together (`above_rps`)."""
+    if objective.minimises or objective.kind.row.per_charge:
+        return
+    limits = replace(settings, work_limit=min(SECONDS, settings.work_limit))
+    alike = [partition for partition in partitions if partition.counts == best.partition.counts]
+    types = {phase: {pool.option.stock for pool in best.pools if pool.place[0] is phase} for phase in phases}
+    mixed = {phase: sorted(stocks) for phase, stocks in types.items() if len(stocks) > 1}
+    for chosen in islice(product(*mixed.values()), MOST_UNIFORM if mixed else 0):
+        stocks = dict(zip(mixed, chosen, strict=True))
+        options = {
+            place: tuple(option for option in row if option.stock == stocks.get(place[0], option.stock))
+            for place, row in offer.options.items()
+        }
+        uniform = replace(offer, options=options)
+        bounds = relaxed_values(uniform, alike, objective, limits)
+        near = {partition: value for partition, value in bounds.items() if value > above_rps}
+        try:
+            if near:
+                yield uniform, best_pools(uniform, list(near), objective, limits, relaxed=near)
         except (InfeasibleError, SolverError):
             continue
 

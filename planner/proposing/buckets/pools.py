@@ -18,6 +18,7 @@ from planner.assignment import (
     relaxed_values,
     simplest_pools,
 )
+from planner.cost.serving import parts_unevenly
 from planner.domain import (
     AssignmentSettings,
     FormChoice,
@@ -36,12 +37,15 @@ from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.evaluator import Evaluator
 from planner.proposing.buckets.classes import MEDIAN_COUNTS, SolvedClass, form_is_free, solved_classes
-from planner.proposing.buckets.forms import chosen_form, other_answers
+from planner.proposing.buckets.forms import chosen_form, other_answers, uniform_answers
 from planner.proposing.buckets.simpler import SIMPLE_WORK, Counts, frontier_of
 from planner.proposing.certificate import layout_settings, require_prices, single
 
 HALF = 0.5
 """Of the median TTFT: what a second bucket of prefill may pay with instead."""
+
+UNSEEN = 0.97
+"""Of the programme's value: what pools that serve less together lose by how the router parts requests among them."""
 
 MOST_RAISES = 6
 MET = 1e-4
@@ -176,10 +180,19 @@ def _candidates(
 ) -> Iterator[_Candidate]:
     """The best pools of a class, and those that the programme may have thought too little of."""
     service, settings = every.prices.service, layout_settings(question.scenario)
-    others = other_answers(every.offer, best, every.prices.partitions, objective, settings)
-    for offer, answer in [(every.offer, best), *others]:
+    sought = (every.offer, best, every.prices.partitions, objective, settings)
+
+    def candidate(offer: BucketOffer, answer: BucketAnswer) -> _Candidate:
         priced = service.priced(every.prices.pools(answer, every.stocks))
-        yield _Candidate(every=every, offer=offer, answer=answer, priced=priced)
+        return _Candidate(every=every, offer=offer, answer=answer, priced=priced)
+
+    programmes = candidate(every.offer, best)
+    yield programmes
+    yield from (candidate(*other) for other in other_answers(*sought))
+    router, served_rps = question.scenario.router, programmes.priced.rate_rps
+    parted = [phase for phase in Phase if parts_unevenly(router.layers(phase))]
+    if parted and served_rps < best.value * UNSEEN:
+        yield from (candidate(*other) for other in uniform_answers(*sought, phases=parted, above_rps=served_rps))
 
 
 def _choice(
