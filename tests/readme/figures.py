@@ -22,6 +22,8 @@ from planner.domain.serving.routing import SIMPLICITY, SPLIT_BIAS, WORTH_A_BUCKE
 from planner.domain.watching import WatchSettings
 from planner.export.batch_objects import USER
 from planner.export.objects.operating.draining import LEAVING_S
+from planner.export.routers.pairings import MOST_BY_SPEED
+from planner.export.routers.speeds import EQUAL_WITHIN
 from planner.files.disk.opening import MIB, MOST_OF_A_DOCUMENT, MOST_OF_A_LIST
 from planner.files.tables.traces.clocks import LEAST_RPS, MOST_RPS
 from planner.files.tables.traces.streams import ROWS_HELD
@@ -138,7 +140,11 @@ DERIVED: dict[str, list[tuple[str, Value]]] = {
         ("vLLM's is {0}, SGLang's {0} less", lambda: ENGINE_MEMORY_SHARE),
     ],
     "placement": [("and {} W a CPU package at work", lambda: f"{DEFAULT_CPU.full_w:g}")],
-    "manifests": [("has to go first sleeps {} s", lambda: LEAVING_S)],
+    "manifests": [
+        ("has to go first sleeps {} s", lambda: LEAVING_S),
+        ("of equal speed alone (within {})", lambda: percent(EQUAL_WITHIN)),
+        ("tables of more than {} intervals", lambda: MOST_BY_SPEED),
+    ],
     "watching": [
         ("within {} (`--give-up`)", lambda: percent(WATCH.give_up)),
         ("a headroom of {};", lambda: percent(WATCH.headroom)),
@@ -184,6 +190,9 @@ HELD: dict[str, dict[str, str]] = {
     "replay": {
         "| capacity of the formula over the replayed one": "tests/replay/test_promises.py::"
         "test_capacities_are_replayed_to_a_tenth",
+        "| the router | holds |": "tests/replay/test_router_promises.py::test_the_guide_says_what_was_measured",
+        "lie within 9 % of each": "tests/replay/test_router_promises.py::"
+        "test_formulas_are_as_near_to_replays_as_the_guide_says",
     },
     "traces-and-costs": {
         "each as large as a state (600 to": "tests/cost/test_engine_caches.py::"
@@ -273,6 +282,8 @@ STATED: dict[str, dict[str, str]] = {
         "with 95 % intervals over the seeds": MEANING,
         "| option | |": MEANING,
         "three seeds of 20 000 requests": ASKED,
+        "Of four split plans (64 H200": ASKED,
+        "64 H20 on conversation)": ASKED,
     },
     "schedules": {"| column | names |": MEANING, "rates below 0": MEANING},
     "traces-and-costs": {
@@ -301,6 +312,11 @@ STATED: dict[str, dict[str, str]] = {
         "0 means that a drain": MEANING,
         "shared expert of 2,048 columns": SOURCE,
         "not over 11, 13 or 17": MEANING,
+        "| who | ranks |": MEANING,
+        "(10100, 10101 for the first": MEANING,
+        "since in 2.6.12": SOURCE,
+        "the process of rank 0 is reached": MEANING,
+        "for KV caches by itself (5600": SOURCE,
     },
     "observing": {"| figure | told by": MEANING, "vLLM 0.18.0, 0.31.0 and 0.33.0": SOURCE},
     "watching": {"ISO 8601": SOURCE},
@@ -379,7 +395,6 @@ ONCE: dict[str, dict[str, str]] = {
     "planning": {"keeps 22 to 29 % less": "the same"},
     "schedules": {"| command | USD |": "its own commands", "All changes together touch": "the same"},
     "traces-and-costs": {"(2 GB and more in decode)": "DeepEP's own words"},
-    "manifests": {"hold 60 to 80 % of the rate": "`planner routers` on mixed fleets"},
     "watching": {"On made-up days with 10 % noise": "days of tests/replanning/watched_feeds.py, in full"},
     "studies": {
         "| figure | what | paper": "`planner study pwr` on openb's further traces",

@@ -23,7 +23,7 @@ from planner.export.summary import balanced
 _BY_ENGINE_ID = ("vllm",)
 """Engines whose decode copy is told by the prefill copy's answer where its cache lies, so that whoever stands between
 may choose either; SGLang's pair has to agree on a room, and its address, before both are sent their halves."""
-_MOST_BY_SPEED = 16
+MOST_BY_SPEED = 16
 """Intervals, as of two phases with eight buckets each: every one names all its servers and checks them, and a table of
 hundreds of ranges would make a configuration that no ConfigMap holds."""
 
@@ -49,7 +49,7 @@ def by_prefix(plan: Plan) -> bool:
 
 def by_speed(plan: Plan, engine: str, intervals: Sequence[ServedInterval]) -> bool:
     """Whether HAProxy chooses the servers of both phases itself; not where a program looks for prefixes in them."""
-    return engine in _BY_ENGINE_ID and not by_prefix(plan) and len(intervals) <= _MOST_BY_SPEED
+    return engine in _BY_ENGINE_ID and not by_prefix(plan) and len(intervals) <= MOST_BY_SPEED
 
 
 def weighs_pools(plan: Plan) -> bool:
