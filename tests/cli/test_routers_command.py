@@ -18,7 +18,7 @@ def bucketed(planner: Command, tiny: Path) -> Path:
 
 
 def test_every_router_of_the_engine_is_priced_or_refuses(planner: Command, bucketed: Path) -> None:
-    answer = planner("routers", bucketed, "--json")
+    answer = planner("routers", bucketed, "--replan", "--json")
     assert answer.status == 0, answer.err
     first, *others = answer.json
     assert (first["router"], first["chooses"], first["misrouted"]) == (
@@ -30,6 +30,9 @@ def test_every_router_of_the_engine_is_priced_or_refuses(planner: Command, bucke
     for row in others:
         assert (row["refusal"] is None) == (row["within_levels"] is not None)
         assert row["refusal"] is not None or row["within_levels"] <= first["within_levels"] + 0.01
+        assert (row["refusal"] is None) == (row["planned_rps"] is not None)
+        assert not row["planned_rps"] or row["planned_rps"] <= 1.01 * first["planned_rps"]
+    assert first["planned_rps"] == pytest.approx(first["rate_rps"])
     answer = planner("replay", bucketed, "--router", "haproxy", "--trace", "lengths", "--requests", "500", "--json")
     assert answer.status == 0, answer.err
     assert answer.json["router"] == "haproxy"

@@ -159,7 +159,6 @@ def test_replayed_times_stand_beside_predicted_ones(pools_plan) -> None:
         capacity_rps=pools_plan.throughput_rps,
         rate_rps=77.0,
         holds=True,
-        policy="least_work",
         summary="The promise holds <b>.",
         buckets=(times,),
     )

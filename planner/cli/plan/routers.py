@@ -1,5 +1,6 @@
 """`planner routers`: which routers can execute a plan, and what each makes of its promise."""
 
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,7 @@ _COLUMNS = (
     "wrong bucket",
     "refused",
     "held",
+    "promise if planned for it",
 )
 
 
@@ -29,6 +31,9 @@ def command(
     engine: Annotated[str, typer.Option(help="vllm or sglang. [default: the scenario's]", show_default=False)] = "",
     sweep: Annotated[
         bool, typer.Option("--sweep", help="With the highest rate at which each holds the levels; takes minutes.")
+    ] = False,
+    replan: Annotated[
+        bool, typer.Option("--replan", help="With what a plan for each would promise: what another router is worth.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no progress.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
@@ -41,13 +46,17 @@ def command(
             screen.show_note(f"routers: {router}")
 
     plan = saved_runs.read_run(run)
-    losses = router_losses(plan, engine=engine, sweep=sweep, progress=listen)
+    losses = router_losses(plan, engine=engine, sweep=sweep, replan=replan, progress=listen)
     if json:
         screen.show_json([_row(loss) for loss in losses])
         return
-    columns = _COLUMNS if sweep else _COLUMNS[:-1]
+    shown = [True] * (len(_COLUMNS) - 2) + [sweep, replan]
     rows = [_cells(loss) for loss in losses if not loss.refusal]
-    screen.show_table(f"Promise of {_rate(losses)} requests/s", columns, [row[: len(columns)] for row in rows])
+    screen.show_table(
+        f"Promise of {_rate(losses)} requests/s",
+        tuple(compress(_COLUMNS, shown)),
+        [tuple(compress(row, shown)) for row in rows],
+    )
     for loss in losses:
         for note in loss.behaviour.notes if not loss.refusal else ():
             screen.show_prose(f"{loss.router}: {note}")
@@ -74,6 +83,7 @@ def _cells(loss: "RouterLoss") -> tuple[str, ...]:
         f"{routed.misrouted:.1%}" if routed.misrouted else "none",
         f"{routed.refused:.2%}" if routed.refused else "none",
         f"{loss.held_rps:.1f}" if loss.held_rps else "none",
+        f"{loss.planned_rps:.1f}" if loss.planned_rps else "none",
     )
 
 
@@ -93,4 +103,5 @@ def _row(loss: "RouterLoss") -> dict[str, Any]:
         "misrouted": routed.misrouted if routed else None,
         "refused": routed.refused if routed else None,
         "held_rps": loss.held_rps,
+        "planned_rps": loss.planned_rps,
     }

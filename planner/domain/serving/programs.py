@@ -54,6 +54,8 @@ _STANDARD = "vllm"
 """Of a scenario that names no engine."""
 _ONE_PORT = ("kserve",)  # targets whose objects have one port a pod
 _ONE_PORT_OF_DECODE = (*_ONE_PORT, "llm-d")  # the chart's sidecar before decode pods listens at one
+_NAMELESS = ("kubernetes", "disaggregatedset")  # whose pods gateways find by label, at one port each
+_GATEWAYS = frozenset(row.gateway for row in ENGINE_ROWS.values())
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
@@ -77,12 +79,18 @@ class Surroundings:
         """As they will be where nothing of the plan's own servers stands against ranks as endpoints."""
         since = cls(engine=engine.name or _STANDARD).row.ranks_since
         able = since is not None and version_numbers(engine.version) >= since and deploy.ranks != BY_SERVER
+        able = able and not (deploy.router in _GATEWAYS and deploy.target in _NAMELESS)
         return cls(
             engine=engine.name or _STANDARD,
             ranks=able and deploy.target not in _ONE_PORT,
             decode_ranks=able and deploy.target not in _ONE_PORT_OF_DECODE,
             counts_bytes=deploy.router_counts == COUNTS_BYTES,
         )
+
+    @property
+    def by_server(self) -> "Surroundings":
+        """The same to a router that knows one port of a server, or of a pod."""
+        return replace(self, ranks=False, decode_ranks=False)
 
     @property
     def row(self) -> EngineRow:
@@ -151,12 +159,14 @@ def _tokens_in_flight(around: Surroundings, name: str) -> RouterBehaviour:
 
 
 def _sglang(around: Surroundings) -> RouterBehaviour:
+    around = around.by_server
     two = around.takers(Rule.BETTER_OF_TWO, Counted.REQUESTS, freed=Freed.ANSWERED)
     answers = around.answerers(Rule.BETTER_OF_TWO, by_speed=False)
     return RouterBehaviour(name="sglang", prefill=two, decode=answers, mixed=two)
 
 
 def _aibrix(around: Surroundings) -> RouterBehaviour:
+    around = around.by_server
     return RouterBehaviour(
         name="aibrix",
         prefill=around.takers(Rule.LEAST_LOADED, Counted.REQUESTS),

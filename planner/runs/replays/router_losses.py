@@ -12,7 +12,7 @@ from planner import export, pipeline
 from planner.domain import LengthMeasure, Phase, Plan, RouterBehaviour, RouterGrid
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.replay import ReplayResult
-from planner.errors import ExportError, InputError
+from planner.errors import ExportError, InfeasibleError, InputError
 from planner.plans.router_grid import CELLS, grid_of, on_grid
 from planner.runs.replays.replay_settings import replay_settings, router_behaviour
 from planner.runs.replays.replays import rate_of
@@ -39,8 +39,8 @@ class RouterLoss:
     """What one router makes of a plan.
 
     `chooses`: its behaviour in words; `refusal`: why it cannot execute the plan's routing; then nothing is replayed.
-    `routed`: the promise under its behaviour. `held_rps`: the highest rate that holds the levels, where that was looked
-    for.
+    `routed`: the promise under its behaviour. `held_rps`: the highest rate that holds the levels; `planned_rps`: what a
+    plan for this router would promise; where they were looked for.
     """
 
     router: str
@@ -50,19 +50,27 @@ class RouterLoss:
     refusal: str = ""
     routed: ReplayResult | None = None
     held_rps: float | None = None
+    planned_rps: float | None = None
 
 
 def router_losses(
-    plan: Plan, *, engine: str = "", sweep: bool = False, progress: Progress = lambda _: None
+    plan: Plan,
+    *,
+    engine: str = "",
+    sweep: bool = False,
+    replan: bool = False,
+    progress: Progress = lambda _: None,
 ) -> tuple[RouterLoss, ...]:
-    """The plan's own policy first, then every router that knows the plan's engine. `sweep`: with the rates they hold.
+    """The plan's own router or policy first, then every router that knows the plan's engine. `sweep`: with the rates
+    they hold; `replan`: with what plans for them would promise.
 
     Raises InputError where the plan cannot be replayed.
     """
     chosen_engine = export.priced_engine(plan, engine).name
     promised = plan.scenario.router
     replays = _Replays(plan, sweep=sweep)
-    losses = [_replayed(RouterLoss(router="the plan's", targets=(), behaviour=promised), replays)]
+    whose = RouterLoss(router="the plan's", targets=(), behaviour=promised, planned_rps=plan.outlook.promise_rps)
+    losses = [_replayed(whose, replays)]
     for router in export.ROUTERS.values():
         progress(router.name)
         if chosen_engine in router.engines:
@@ -70,9 +78,21 @@ def router_losses(
             loss = RouterLoss(router=router.name, targets=router.targets, behaviour=promised, refusal=refusal)
             if not refusal:
                 behaviour = export.router_behaviour(plan, router.name, target=target, engine=chosen_engine)
-                loss = _replayed(replace(loss, behaviour=behaviour), replays)
+                promise_rps = _promise_rps(plan, router.name, target) if replan else None
+                loss = _replayed(replace(loss, behaviour=behaviour, planned_rps=promise_rps), replays)
             losses.append(loss)
     return tuple(losses)
+
+
+def _promise_rps(plan: Plan, router: str, target: str) -> float | None:
+    """What a plan of the same scenario promises that is made for the router; None where none serves."""
+    deploy = replace(plan.scenario.deploy, router=router, target=target)
+    if not export.ROUTERS[router].counts_bytes:
+        deploy = replace(deploy, router_counts=export.ExportOptions().router_counts)
+    try:
+        return pipeline.plan(replace(plan.scenario, deploy=deploy)).outlook.promise_rps
+    except InfeasibleError:
+        return None
 
 
 def router_loss(plan: Plan, router: str) -> str:
