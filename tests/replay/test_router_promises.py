@@ -125,7 +125,7 @@ def test_formulas_are_as_near_to_replays_as_the_guide_says(fleet: str) -> None:
     errors = {
         rule: abs(Routed(pools, RULES[rule]).priced.prefill_rps / held - 1)
         for (of, rule), held in measured().items()
-        if of == fleet
+        if of == fleet and rule in RULES
     }
     assert errors.pop("drawn by weight") <= 0.15
     assert len(errors) > 10
@@ -158,6 +158,25 @@ def test_the_guide_says_what_was_measured() -> None:
     for words, rule in GUIDE.items():
         shares = [rates[f, rule] / rates[f, "least work"] for f in fleets if (f, rule) in rates]
         assert f"| {words} | {min(shares):.2f} to {max(shares):.2f} |" in text
+
+
+OPERATIONS = (
+    ("one picker of llm-d, clients that stream", "llm-d over ranks"),
+    ("two pickers, which count apart", "llm-d over ranks, two pickers"),
+    ("clients that do not stream: tokens count to the end of the answer", "llm-d over ranks, answers in one piece"),
+    ("counts from metrics one second old in place of its own", "llm-d over ranks, counts a second old"),
+    ("HAProxy by requests, one copy", "HAProxy over ranks, one copy"),
+    ("the same, two copies", "HAProxy over ranks"),
+    ("HAProxy by bytes, one copy", "HAProxy over ranks by bytes, one copy"),
+    ("the same, two copies", "HAProxy over ranks by bytes"),
+)
+
+
+def test_the_guide_says_what_clients_and_operations_cost() -> None:
+    text = (Path(__file__).parents[2] / "planner/cli/docs/guides/replay.md").read_text(encoding="utf-8")
+    rates = measured()
+    lines = [f"| {words} | {rates['large', rule] / rates['large', 'least work']:.2f} |" for words, rule in OPERATIONS]
+    assert "\n".join(lines) in text
 
 
 @pytest.mark.study
