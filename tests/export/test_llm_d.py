@@ -207,6 +207,7 @@ def test_packing_is_asked_of_the_controller_or_of_kueue() -> None:
     assert body["prefill"]["podAnnotations"] == {
         "kueue.x-k8s.io/podset-required-topology": "example.com/rack",
         "kueue.x-k8s.io/podset-group-name": "h200-0",
+        "llm-d.ai/active-ports": "8000,8001",  # two ranks a pod, where others of the pool have more
     }
     shared = llm_d(placed_plan(shared_switch=True), options=ExportOptions(topology_labels=LEVELS))
     assert "WARNING: not asked for below: without a Kueue queue" in shared["01.values.yaml"]
