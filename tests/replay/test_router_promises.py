@@ -63,7 +63,7 @@ class Routed:
 def test_a_fleet_holds_what_it_is_said_to(rule: str) -> None:
     """Nine tenths of the formula's rate hold, and an eighth more than it does not."""
     routed = Routed(SMALL, RULES[rule])
-    at = routed.replayed(requests=6000, seeds=(0,))
+    at = routed.replayed(requests=6000, seeds=(0, 1))
     rate = routed.priced.prefill_rps
     below, above = at(0.9 * rate), at(1.125 * rate)
     assert below.seems_to_hold
@@ -120,7 +120,7 @@ def test_one_kind_of_server_gets_the_same_by_counts_as_by_speed() -> None:
 
 @pytest.mark.parametrize("fleet", ["large", "small"])
 def test_formulas_are_as_near_to_replays_as_the_guide_says(fleet: str) -> None:
-    """Every rule within 9 %, all but one within 7 %; of draws, whose queues are as long as their luck is bad, 15 %."""
+    """Every rule within 10 %, all but one within 7 %; of draws, whose queues are as long as their luck is bad, 15 %."""
     pools = {"large": LARGE, "small": SMALL}[fleet]
     errors = {
         rule: abs(Routed(pools, RULES[rule]).priced.prefill_rps / held - 1)
@@ -129,7 +129,7 @@ def test_formulas_are_as_near_to_replays_as_the_guide_says(fleet: str) -> None:
     }
     assert errors.pop("drawn by weight") <= 0.15
     assert len(errors) > 10
-    assert max(errors.values()) <= 0.09, errors
+    assert max(errors.values()) <= 0.1, errors
     assert sum(error > 0.07 for error in errors.values()) <= 1, errors
 
 

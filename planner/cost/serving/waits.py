@@ -48,7 +48,7 @@ _TIMES_MS = np.geomspace(20.0, 1_200_000.0, 45)
 """t that are tried: from less than a step to a quarter of an hour and more."""
 
 _TINY = 1e-9
-IN_TURN = 0.72
+IN_TURN = 0.8
 BY_REQUESTS = 0.6
 OF_TWO_SERVERS, OF_TWO_RANKS = 0.25, 0.6
 _UNSEEING = (Rule.RANDOM, Rule.IN_TURN)

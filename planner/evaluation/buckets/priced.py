@@ -197,7 +197,7 @@ def _parting(
             full_rps=rate,
             weight=rate,
             ranks=pool.server.parallel.dp,
-            answer_ms=_answer_ms(pool, of_pool, buckets, rate),
+            answer_ms=_answer_ms(pool, of_pool, buckets, rate, levels),
         )
         for pool, of_pool, rate in zip(pools, servers, full, strict=True)
         if not isinstance(of_pool, DecodeServers)
@@ -229,12 +229,13 @@ def _alike(
     return rates
 
 
-def _answer_ms(pool: BucketPool, servers: Servers, buckets: Buckets, rate: float) -> float:
-    """What an answer takes at a full batch, on average; split servers give none."""
+def _answer_ms(pool: BucketPool, servers: Servers, buckets: Buckets, rate: float, levels: Levels) -> float:
+    """What an answer takes, on average: at a full batch, or of split servers by steps as the first one is."""
+    answer = float(buckets.weights[0] @ buckets.answers)
     if not isinstance(servers, MixedServers):
-        return 0.0
+        return answer * float(levels.first_step_ms.max())
     tpot = servers.tpot_ms(buckets, np.array([[rate]]), np.array([[float(pool.server.batch_size)]]), 0.0)
-    return float(tpot[0, 0] * (buckets.weights[0] @ buckets.answers))
+    return float(tpot[0, 0]) * answer
 
 
 def served_together(
