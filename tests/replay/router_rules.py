@@ -8,7 +8,6 @@ from planner.domain import (
     BucketPool,
     Counted,
     Endpoints,
-    Freed,
     ParallelConfig,
     Phase,
     RouterBehaviour,
@@ -30,7 +29,7 @@ def _program(name: str, around: Surroundings) -> RouterBehaviour:
     return _rule(name, described.prefill)
 
 
-_RANKS, _VLLM, _SGLANG = Surroundings(ranks=True), Surroundings(), Surroundings(engine="sglang")
+_RANKS, _VLLM = Surroundings(ranks=True), Surroundings()
 _BY_POOL = RouterLayer(among=Endpoints.POOL, rule=Rule.RANDOM)
 RULES: Mapping[str, RouterBehaviour] = {
     "least work": LEAST_WORK,
@@ -42,7 +41,13 @@ RULES: Mapping[str, RouterBehaviour] = {
         one_layer(Endpoints.SERVER, Rule.LEAST_LOADED, Counted.REQUESTS, by_speed=True, copies=2),
     ),
     "HAProxy over servers of vLLM": _program("haproxy", _VLLM),
-    "HAProxy over pools, two of a pool's servers": _program("haproxy", _SGLANG),
+    "HAProxy over pools, two of a pool's servers": _rule(
+        "two of a pool",
+        (
+            RouterLayer(among=Endpoints.POOL, rule=Rule.LEAST_LOADED, counts=Counted.REQUESTS, copies=2),
+            *one_layer(Endpoints.SERVER, Rule.BETTER_OF_TWO, Counted.REQUESTS, copies=2),
+        ),
+    ),
     "pools by weight, then tokens of ranks": _rule(
         "pools", (_BY_POOL, *one_layer(Endpoints.RANK, Rule.LEAST_LOADED, Counted.TOKENS))
     ),
@@ -51,7 +56,7 @@ RULES: Mapping[str, RouterBehaviour] = {
         "requests", one_layer(Endpoints.SERVER, Rule.LEAST_LOADED, Counted.REQUESTS)
     ),
     "two of all servers, blind": _rule(
-        "two", one_layer(Endpoints.SERVER, Rule.BETTER_OF_TWO, Counted.REQUESTS, freed=Freed.ANSWERED, copies=2)
+        "two", one_layer(Endpoints.SERVER, Rule.BETTER_OF_TWO, Counted.REQUESTS, copies=2)
     ),
     "two of all ranks, blind": _rule("two of ranks", one_layer(Endpoints.RANK, Rule.BETTER_OF_TWO, Counted.REQUESTS)),
     "drawn by weight": _rule("drawn", (RouterLayer(among=Endpoints.SERVER, rule=Rule.RANDOM), RANKS_IN_TURN)),
