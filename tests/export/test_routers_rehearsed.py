@@ -98,6 +98,7 @@ def test_an_interrupt_leaves_nothing_behind_and_says_nothing(caplog: pytest.LogC
 
     settings = RehearsalSettings(router="haproxy", rate_rps=RATE_RPS, requests=COUNT, programs=programs())
     plan = aggregated(1)
+    caplog.set_level("ERROR", logger="tornado.application")  # as Dask sets it
     with pytest.raises(KeyboardInterrupt):
         rehearse(plan, plan.scenario.workload, settings, interrupted)
     assert routers_left() == []
