@@ -272,7 +272,7 @@ class MixedServers:
         batch, full = self._best(mix, buckets, levels, only)
         if not levels.bounds_ttft:
             return batch, full, full
-        high = full * self._placed(buckets, levels, batch, full, together_rps, arrivals, served=served)
+        high = self.placed_rps(buckets, levels, batch, full, together_rps, arrivals, served=served)
         together = pool_rps(together_rps, high, full, served=served)
         # Often the places decide, and the end holds at once.
         low = np.where(self._meets(mix, buckets, levels, high, full, together, arrivals), high, 0.0)
@@ -283,7 +283,7 @@ class MixedServers:
             low, high = np.where(enough, middle, low), np.where(enough, high, middle)
         return batch, low, full
 
-    def _placed(
+    def placed_rps(
         self,
         buckets: Buckets,
         levels: Levels,
@@ -294,7 +294,7 @@ class MixedServers:
         *,
         served: bool,
     ) -> Array:
-        """Share of the full rate at which all but a few requests find a place, shape (servers, buckets).
+        """Rate of one server at which all but a few requests find a place, shape (servers, buckets).
 
         Places are held for as long as in full batches, where answers take longest: whoever comes to many finds that
         these are slow."""
@@ -304,7 +304,7 @@ class MixedServers:
         stays_ms = np.divide(places * MS_PER_S, full, out=np.ones(full.shape), where=full > 0)
         patience_ms = PROMPT_TIME * levels.least_ttft_ms(buckets)
         stay = Stay(places=places, stays_ms=stays_ms, patience_ms=patience_ms, misses=misses)
-        return largest_load(stay, share, arrivals, served=served)
+        return full * largest_load(stay, share, arrivals, served=served)
 
     def _meets(
         self,

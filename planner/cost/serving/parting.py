@@ -42,12 +42,13 @@ _FULLEST = 0.999
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """`count` equal servers of one row, `full_rps` of one, the `weight` of one, its attention `ranks`, and what a
-    request takes of a router's count after its first token (`answer_ms`)."""
+    """`count` equal servers of one row, `full_rps` of one, what its places and NICs let through (`most_rps`), its
+    `weight` and attention `ranks`, and what a request takes of a router's count after its first token (`answer_ms`)."""
 
     servers: PrefillServers | MixedServers
     count: int
     full_rps: float
+    most_rps: float
     weight: float
     ranks: int
     answer_ms: float = 0.0
@@ -152,7 +153,8 @@ class Parting:
             rates = [total_rps * share / together for share in shares]
         else:
             rates = self._levelled(total_rps)
-        fits = all(rate < _FULLEST * kind.full_rps for rate, kind in zip(rates, self._kinds, strict=True))
+        limits = [min(_FULLEST * kind.full_rps, kind.most_rps) for kind in self._kinds]
+        fits = all(rate <= limit for rate, limit in zip(rates, limits, strict=True))
         return rates if fits else None
 
     def _levelled(self, total_rps: float) -> list[float]:
