@@ -195,6 +195,7 @@ def _parting(
             servers=of_pool,
             count=pool.count,
             full_rps=rate,
+            most_rps=_most_rps(pool, of_pool, buckets, levels, (rate, sum(full)), arrivals),
             weight=rate,
             ranks=pool.server.parallel.dp,
             answer_ms=_answer_ms(pool, of_pool, buckets, rate, levels),
@@ -203,6 +204,27 @@ def _parting(
         if not isinstance(of_pool, DecodeServers)
     ]
     return Parting(kinds, buckets, levels, arrivals) if kinds else None
+
+
+def _most_rps(
+    pool: BucketPool,
+    servers: PrefillServers | MixedServers,
+    buckets: Buckets,
+    levels: Levels,
+    full: tuple[float, float],
+    arrivals: Arrivals,
+) -> float:
+    """What one server's NICs carry, or its places let in; `full`: rate of one server, and of all, without queues."""
+    rate, together = full
+    if isinstance(servers, PrefillServers):
+        return float(buckets.rps_of(servers.nic_s)[0, 0])
+    if not levels.bounds_ttft:
+        return rate
+    batch = np.array([[float(pool.server.batch_size)]])
+    placed = servers.placed_rps(
+        buckets, levels, batch, np.array([[rate]]), np.array([together]), arrivals, served=False
+    )
+    return float(placed[0, 0])
 
 
 def _alike(

@@ -151,8 +151,9 @@ def _many_files() -> Iterator[None]:
 
 @contextmanager
 def _hushed() -> Iterator[None]:
-    """What the HTTP library logs of requests that are given up is told by their outcomes. Each logger by itself, as Dask
-    gives them levels of their own."""
+    """What the HTTP library logs of requests that are given up is told by their outcomes.
+
+    Each of its loggers by itself, as Dask gives them levels of their own."""
     loggers = [logging.getLogger(name) for name in ("tornado.application", "tornado.general", "tornado.access")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
