@@ -95,7 +95,7 @@ class Surroundings:
     @property
     def row(self) -> EngineRow:
         """The engine's."""
-        return ENGINE_ROWS[self.engine]
+        return ENGINE_ROWS.get(self.engine, ENGINE_ROWS[_STANDARD])
 
     def takers(
         self,
