@@ -114,7 +114,7 @@ def eventful(plan: Plan, pooled: Plan) -> Plan:
         replace(pool, context=9000, per_node=2, server=replace(pool.server, drafted=2)) for pool in pooled.buckets.pools
     )
     drafts = PoolDrafts(island=pools[0].island, tokens=2, tokens_per_pass=2.2, gain=1 / 3, carried_over=True)
-    buckets = replace(pooled.buckets, replayed=_replayed(), pools=pools, drafts=(drafts,))
+    buckets = replace(pooled.buckets, replayed=_replayed(), pools=pools, drafts=(drafts,), least_work_rps=7.0)
     placed = placed_by_hand(unverified(replace(plan, search=record, buckets=buckets, islands=islands)))
     assert placed.placement is not None
     part, *parts = placed.placement.parts
