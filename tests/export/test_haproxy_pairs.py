@@ -134,13 +134,13 @@ def test_pods_that_an_autoscaler_adds_have_a_place() -> None:
     more = tuple(replace(item, count=item.count + 16) for item in plan.scenario.inventory.items)
     plan = replace(plan, scenario=replace(plan.scenario, inventory=replace(plan.scenario.inventory, items=more)))
     files = render(plan, target="kubernetes", options=ExportOptions(autoscaling="hpa"))
-    most = {
+    most_copies = {
         scaler["spec"]["scaleTargetRef"]["name"]: scaler["spec"]["maxReplicas"]
         for scaler in yaml.safe_load_all(files["autoscaling.yaml"])
     }
     templates = re.findall(r"server-template (\S+)- (\d+) ", config(files))
-    assert {name: int(places) for name, places in templates} == most
-    assert most["unequal-fast"] == 4
+    assert {name: int(places) for name, places in templates} == most_copies
+    assert most_copies["unequal-fast"] == 4
 
 
 def test_neither_program_waits_for_the_other_to_be_ready() -> None:

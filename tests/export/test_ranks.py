@@ -95,15 +95,15 @@ def test_processes_that_share_a_host_share_no_port() -> None:
         for name, w in workloads(render(plan_of((many, PREFILL)), target="script", options=BY_RANK)).items()
         if name == "H20-x"
     )
-    taken: Counter[int] = Counter()
+    ports: Counter[int] = Counter()
     for pod, *_ in workload.copies:
         values = read_flags(pod.arguments or ())
         side = next(int(word.partition("=")[2]) for word in pod.arguments or () if "SIDE_CHANNEL_PORT" in word)
-        taken.update(port for _, port in ranks_of(pod, 0))
-        taken.update(side + rank for rank, _ in ranks_of(pod, 0))
-        taken.update(int(values[f"data-parallel-{name}-port"]) for name in ("rpc", "supervisor"))
-    assert len(taken) == 40 * (4 + 4 + 2)
-    assert max(taken.values()) == 1
+        ports.update(port for _, port in ranks_of(pod, 0))
+        ports.update(side + rank for rank, _ in ranks_of(pod, 0))
+        ports.update(int(values[f"data-parallel-{name}-port"]) for name in ("rpc", "supervisor"))
+    assert len(ports) == 40 * (4 + 4 + 2)
+    assert max(ports.values()) == 1
 
 
 WIDE = plan_of(

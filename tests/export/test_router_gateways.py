@@ -224,12 +224,12 @@ def test_prefixes_are_asked_for_where_the_plan_counts_on_them() -> None:
 
 
 def test_what_they_do_is_told() -> None:
-    told = {
+    behaviours = {
         router: ROUTERS[router].behaviour(two_range_plan(), Surroundings(engine=engine)) for router, engine in GATEWAYS
     }
-    assert {(b.prefill[0].rule, b.measure) for b in told.values()} == {(Rule.BETTER_OF_TWO, LengthMeasure.BYTES)}
-    assert any("status 500" in note for note in told["vllm"].notes)
-    assert not any("status 500" in note for note in told["model-gateway"].notes)
+    assert {(b.prefill[0].rule, b.measure) for b in behaviours.values()} == {(Rule.BETTER_OF_TWO, LengthMeasure.BYTES)}
+    assert any("status 500" in note for note in behaviours["vllm"].notes)
+    assert not any("status 500" in note for note in behaviours["model-gateway"].notes)
 
 
 OURS = "registry.example/vllm-router:0.1.17"

@@ -70,11 +70,11 @@ def test_it_is_said_saved_and_read() -> None:
 
 
 def test_who_tells_lengths_by_bytes_has_one_bucket_of_a_phase() -> None:
-    for router, most in (("haproxy", 1), ("llm-d", 2), ("", 2)):
+    for router, buckets in (("haproxy", 1), ("llm-d", 2), ("", 2)):
         scenario = planned().scenario
         routed = replace(scenario, deploy=replace(scenario.deploy, router=router))
-        assert routed.most_buckets == most
-        assert (routed.router.measure is LengthMeasure.TOKENS) == (most > 1)
+        assert routed.most_buckets == buckets
+        assert (routed.router.measure is LengthMeasure.TOKENS) == (buckets > 1)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ class HandClock:
 def drawn(seed: int) -> Requests:
     draw = random.Random(seed)
     moments = sorted(draw.uniform(0.0, 4000.0) for _ in range(COUNT))
-    prompts, answers = ([draw.randint(1, most) for _ in range(COUNT)] for most in (1500, 40))
+    prompts, answers = ([draw.randint(1, longest) for _ in range(COUNT)] for longest in (1500, 40))
     return Requests(name="drawn", arrival_ms=moments, prompt_tokens=prompts, answer_tokens=answers)
 
 

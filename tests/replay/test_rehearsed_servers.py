@@ -55,12 +55,12 @@ class Site:
 
 def on(site: Callable[[], Site], play: Callable[[Site], Awaitable[Any]]) -> Any:
     async def played() -> Any:
-        there = site()
+        opened = site()
         try:
-            return await play(there)
+            return await play(opened)
         finally:
-            there.fleet.stations.close()
-            for server in there.servers:
+            opened.fleet.stations.close()
+            for server in opened.servers:
                 await server.close()
 
     return asyncio.run(played())

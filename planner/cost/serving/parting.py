@@ -16,7 +16,7 @@ A blind router's endpoints have equal queues, which a slow one takes longer to w
 as many endpoints of its own speed, F / e times all endpoints.
 The bucket serves the highest rate at which, over all kinds together, no more are late than may be.
 Where counts decide nothing (draws, turns, work as engines tell it) shares are those of weights or speeds.
-Sources: Little 1961; facts on promises and routers, whose replays this is held against (tests/evaluation).
+Sources: Little 1961; facts on promises and routers; held against replays in tests/replay/test_router_promises.py.
 """
 
 from collections.abc import Sequence
@@ -56,7 +56,8 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Curve:
-    """A server at `_LOADS`: rates, service (loads, ranges), rest of a step, tail, and T of a request (s)."""
+    """A server at `_LOADS`: rates (requests/s), service (loads, ranges; ms), S and u of the step under way, its usual
+    rest (ms), what ranks add to the tail (ms), and rho."""
 
     rates: Array
     service: Array

@@ -29,7 +29,7 @@ that of the ranks alone. d = 1: the server's own queue, n of a full step.
 | ranks by work, tokens or bytes | 0 |
 
 v: cs2 (1 - 1 / d) where the server is chosen by work or tokens, else cs2. The four numbers are those that come nearest
-to replays of three plans (`tests/evaluation_routers`); 1 would be ranks that know nothing of each other.
+to replays of four plans (tests/replay/test_router_promises.py); 1 would be ranks that know nothing of each other.
 
 Sources: Choe and Shroff, A Central-Limit-Theorem-Based Approach for Analyzing Queue Behavior in High-Speed Networks,
 1998 (the likeliest t); facts on bucketed plans.

@@ -175,8 +175,8 @@ def _rank_faults(table: FoundTable, row: Mapping[str, Any], answers: Answering) 
     engine, by_rank = engine_of(workload), ranks_answer(workload)
     ports = list(answering_ports(workload.pods[0], engine)) if engine and by_rank else []
     if row.get("rank_ports", []) != ports:
-        told = ", ".join(map(str, ports)) or "absent, as a copy is one endpoint"
-        yield table.fault(where, f"rank_ports must be {told}", row.get("rank_ports", "none"))
+        shown_ports = ", ".join(map(str, ports)) or "absent, as a copy is one endpoint"
+        yield table.fault(where, f"rank_ports must be {shown_ports}", row.get("rank_ports", "none"))
         return
     named = workload.leader_host is not None and by_rank
     expected = workload.replicas * workload.pods_per_copy * len(ports) if named else 0
