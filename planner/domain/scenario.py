@@ -17,7 +17,7 @@ from planner.domain.objective import ObjectiveSettings
 from planner.domain.placement import PlacementSettings
 from planner.domain.serving.cost import CostMode, CostSettings, CostSource
 from planner.domain.serving.deploy import DeploySettings
-from planner.domain.serving.programs import PROGRAMS, Surroundings
+from planner.domain.serving.programs import PROGRAMS, Surroundings, router_of
 from planner.domain.serving.routers import RouterBehaviour, behaviour_of
 from planner.domain.serving.routing import (
     DEFAULT_SERVING,
@@ -267,13 +267,16 @@ class Scenario:
     def router(self) -> RouterBehaviour:
         """The router that the plan is priced for: the one that it is to be deployed with, else that of its policy."""
         if not self.deployed_router:
-            return behaviour_of(self.routing.policy)
+            return behaviour_of(self.routing.policy or RouterPolicy.LEAST_WORK)
         return PROGRAMS[self.deployed_router](Surroundings.of(self.engine, self.deploy))
 
     @property
     def deployed_router(self) -> str:
-        """The program that the plan is priced for; empty: it is priced for a policy."""
-        return self.deploy.router if self.deploy.router in PROGRAMS else ""
+        """The program that the plan is priced for; empty: it is priced for a policy, whose router is one's own."""
+        if self.routing.policy is not None or not self.bucketed:
+            return ""
+        named = router_of(self.deploy)
+        return named if named in PROGRAMS else ""
 
     @property
     def most_buckets(self) -> int:

@@ -248,10 +248,10 @@ class Target:
     `unheeded`: names of options that nothing in its files can carry.
     `by_grid`: its routers know a uniform grid of lengths and no shares, so plans are brought onto one first.
     `applied`: its files are Kubernetes objects, the routing table among them; else that is a file for people to read.
-    `router`: name of the router that its exports come with unless another is named. `processes`: how it starts programs
-    of routers; None where it cannot. `steps`: how its engines are started, where not by `kubectl apply`. `pods_of`: how
-    evictions of an island's pods can be bounded; None where nothing is evicted. `rank_obstacle`: why attention ranks of
-    an island cannot be endpoints there; None: they can wherever the engine gives them ports.
+    `processes`: how it starts programs of routers; None where it cannot. `steps`: how its engines are started, where
+    not by `kubectl apply`. `pods_of`: how evictions of an island's pods can be bounded; None where nothing is evicted.
+    `rank_obstacle`: why attention ranks of an island cannot be endpoints there; None: they can wherever the engine
+    gives them ports.
     """
 
     name: str
@@ -261,7 +261,6 @@ class Target:
     unheeded: tuple[str, ...] = ("namespace",)
     by_grid: bool = False
     applied: bool = True
-    router: str = ""
     processes: RenderProcesses | None = None
     steps: TellSteps | None = None
     pods_of: SelectPods | None = None

@@ -195,4 +195,4 @@ def balanced(plan: Plan) -> bool:
 def _balancing(plan: Plan) -> dict[str, Any]:
     if not balanced(plan):
         return {}
-    return {"routing": {"form": plan.form.value, "policy": plan.scenario.routing.policy.value}}
+    return {"routing": {"form": plan.form.value, "router": plan.scenario.router.name}}

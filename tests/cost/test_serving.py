@@ -170,7 +170,7 @@ QUICKER = replace(  # no stages, and steps that take as long as a stage does
 )
 
 
-@pytest.mark.parametrize("policy", [RouterPolicy.LEAST_WORK, RouterPolicy.RANKS_IN_TURN, RouterPolicy.RANDOM])
+@pytest.mark.parametrize("policy", [RouterPolicy.LEAST_WORK, RouterPolicy.RANDOM])
 @pytest.mark.parametrize("load", [0.05, 0.5, 0.9])
 def test_a_pipeline_makes_requests_wait_as_steps_of_a_stages_length_do(policy: RouterPolicy, load: float) -> None:
     """A pipeline of p stages starts a step each time that a stage ends. Whoever waits for that sees a server without

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from planner.cost.serving.waits import POISSON, Arrivals, FullRanks, WaitTail, wait_tail
 from planner.domain import CountDispersion, RouterPolicy, behaviour_of
+from planner.domain.serving.routers import LEAST_WORK, RANKS_IN_TURN
 
 WINDOWS = (0.1, 1.0, 10.0, 100.0)
 BURSTS = CountDispersion(windows_s=WINDOWS, dispersion=(2.0, 8.0, 30.0, 60.0))
@@ -117,8 +118,9 @@ def test_one_server_behind_any_router_is_one_queue() -> None:
 
 @pytest.mark.parametrize("counts", [None, BURSTS])
 def test_the_less_a_router_sees_the_longer_the_wait(counts: CountDispersion | None) -> None:
-    order = (RouterPolicy.LEAST_WORK, RouterPolicy.RANKS_IN_TURN, RouterPolicy.RANDOM)
-    waits = [float(tail_of(behind(policy, counts)).at(cell(1000))[0, 0]) for policy in order]
+    ranks_in_turn = (LEAST_WORK.prefill[0], RANKS_IN_TURN)
+    order = (LEAST_WORK.prefill, ranks_in_turn, behaviour_of(RouterPolicy.RANDOM).prefill)
+    waits = [float(tail_of(Arrivals.of(layers, counts)).at(cell(1000))[0, 0]) for layers in order]
     assert waits == sorted(waits)
     assert float(tail_of(behind(RouterPolicy.ROUND_ROBIN, counts)).at(cell(1000))[0, 0]) <= waits[-1]
 

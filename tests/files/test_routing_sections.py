@@ -38,7 +38,7 @@ def settled(read: Read, document: Fields, **keys: Any) -> Scenario:
 def test_what_is_left_out_takes_its_default(read: Read, document: Fields, keys: Fields) -> None:
     scenario = settled(read, document, **keys)
     form = DEFAULT_FORM or RoutingForm.BUCKETS
-    assert scenario.routing == RoutingSettings(form=form, most=2, policy=RouterPolicy.LEAST_WORK, margin=0.9)
+    assert scenario.routing == RoutingSettings(form=form, most=2, policy=None, margin=0.9)
     assert (scenario.simplicity, scenario.survive) == (0.01, SurvivalSettings(nodes=1, share=0.0))
 
 

@@ -32,6 +32,7 @@ def planned(router: str = "", target: str = "", ranks: str = "auto") -> Plan:
         "engine": {"name": "vllm", "version": "0.33.0"},
         "slo": {"ttft_ms": 3000, "tpot_ms": 50, "percentile": 99},
         "serving": "split",
+        "routing": {} if router else {"policy": "least_work"},
         "deploy": {"ranks": ranks, **({"router": router} if router else {}), **({"target": target} if target else {})},
     }
     return pipeline.plan(scenario_from_document(document, origin="a test", base=Path(), summarize=summarize))
@@ -65,7 +66,7 @@ def test_it_is_said_saved_and_read() -> None:
         plan.outlook.least_work_rps
     )
     text = str(plan_page(plan))
-    assert "router `haproxy` holds (rank: least requests for its speed)" in text
+    assert "router `haproxy` holds (rank: least bytes for its speed)" in text
     assert "That is what router" not in str(plan_page(planned()))
 
 

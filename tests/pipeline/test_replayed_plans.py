@@ -18,7 +18,6 @@ from planner.domain import (
     Proposed,
     ReportProgress,
     RequestTrace,
-    RouterPolicy,
     Scenario,
 )
 from planner.domain.serving.replayed import ReplayedChoice
@@ -134,7 +133,7 @@ def test_the_plan_is_consistent_and_is_read_back_whole(made: Plan, tmp_path: Pat
 def test_its_pages_and_certificate_claim_no_more_than_was_replayed(made: Plan) -> None:
     page = summary(made)
     assert "Replayed, the plan holds the levels up to" in page
-    assert f"`{replayed_of(made).plan.policy}`" in page
+    assert "behind `haproxy`" in page
     assert REPLAYED in made.certificate.note
 
 
@@ -167,12 +166,11 @@ def test_an_interrupt_before_the_first_replay_leaves_nothing(monkeypatch: pytest
 
 
 def _favouring(fresh_gain: float) -> Callable[..., float]:
-    """A replay that finds every router but the usual one better by a tenth, on fresh seeds (longer streams) by less."""
+    """A replay that finds all but the answer better by a tenth, on fresh seeds (longer streams) by less."""
 
     def replayed_rps(judges: Judges, point: Point, _seeds: object, requests: int, **_settings: object) -> float:
         gain = 0.1 if requests == OBJECTIVE["requests"] else fresh_gain
-        usual = judges._space.policy(point) is RouterPolicy.LEAST_WORK
-        return judges.priced(point).rate_rps * (1 if usual else 1 + gain)
+        return judges.priced(point).rate_rps * (1 if point == judges._space.base else 1 + gain)
 
     return replayed_rps
 
@@ -182,15 +180,14 @@ def test_what_is_better_on_fresh_seeds_too_is_the_plan(monkeypatch: pytest.Monke
     chosen = plan(asked())
     replayed = replayed_of(chosen)
     assert replayed.chosen
-    assert replayed.plan.policy is not RouterPolicy.LEAST_WORK
     assert chosen.throughput_rps == pytest.approx(replayed.plan.analytic_rps)
     assert sum(point.chosen for point in buckets_of(chosen).simpler) == 1
     recheck(chosen, "plan")
     (tmp_path / "plan.json").write_bytes(encode_plan(chosen))
     assert load_run(tmp_path).buckets == chosen.buckets
     page = summary(chosen)
-    assert f"with the router `{replayed.plan.policy}`" in page
-    assert "The pools that were solved for, with `least_work`" in page
+    assert "behind `haproxy`" in page
+    assert "The pools that were solved for: " in page
 
 
 def test_what_is_better_on_the_searchs_seeds_alone_is_not_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,26 +201,26 @@ def test_what_is_better_on_the_searchs_seeds_alone_is_not_the_plan(monkeypatch: 
 
 
 class FakeJudges:
-    """Judges by formula: the model of queues sees neither that the second shape of prefill is 9 % better nor that the
-    last router is 4 % better."""
+    """Judges by formula: the model of queues sees neither that the second shape of prefill is 9 % better nor that
+    decode servers with a lower batch limit are 4 % better."""
 
     def __init__(self, space: ReplaySpace, priced: Callable[[Point], object]) -> None:
         self._space, self.priced = space, priced
 
     def true_rps(self, point: Point) -> float:
         better = 1.09 if self._space.value(point, "shape", 0) == 1 else 1.0
-        router = 1.04 if self._space.policy(point) is RouterPolicy.POWER_OF_TWO else 1.0
-        return float(self.priced(point).rate_rps) * better * router  # type: ignore[attr-defined]
+        smaller = 1.04 if any(dial.kind == "batch" and v for dial, v in zip(self._space.dials, point, strict=True)) else 1.0
+        return float(self.priced(point).rate_rps) * better * smaller  # type: ignore[attr-defined]
 
     def replayed_rps(self, point: Point, *_arguments: object, **_settings: object) -> float:
         return self.true_rps(point)
 
 
-def _space(scenario: Scenario, policies: tuple[RouterPolicy, ...]) -> tuple[Evaluator, ReplaySpace, Judges]:
+def _space(scenario: Scenario) -> tuple[Evaluator, ReplaySpace, Judges]:
     question = posed(scenario)
     evaluator = Evaluator(question)
     choice = solve_buckets(evaluator)
-    space = ReplaySpace(question, evaluator.prices, choice.priced.pools, policies)
+    space = ReplaySpace(question, evaluator.prices, choice.priced.pools)
     return evaluator, space, Judges(question, space, PooledReplay(question), choice.priced.rate_rps)
 
 
@@ -246,8 +243,7 @@ def _best_found(space: ReplaySpace, judges: object, scenario: Scenario, replays:
 
 def test_the_search_finds_the_best_of_all_where_the_first_judge_is_blind() -> None:
     scenario = asked(routing={"most": 1})
-    policies = (RouterPolicy.LEAST_WORK, RouterPolicy.SHORTEST_QUEUE, RouterPolicy.POWER_OF_TWO)
-    _, space, judges = _space(scenario, policies)
+    _, space, judges = _space(scenario)
     fake = FakeJudges(space, judges.priced)
     every = _every(space)
     found, replays = _best_found(space, fake, scenario, replays=4)
@@ -258,7 +254,7 @@ def test_the_search_finds_the_best_of_all_where_the_first_judge_is_blind() -> No
 @pytest.mark.study
 def test_the_search_finds_the_best_of_all_replays() -> None:
     scenario = asked(16, routing={"most": 1})
-    _, space, judges = _space(scenario, (RouterPolicy.LEAST_WORK,))
+    _, space, judges = _space(scenario)
     every = [point for point in _every(space) if judges.priced(point).rate_rps > 0]
     rates = [judges.replayed_rps(p, (0,), 1000, guess_rps=judges.priced(p).rate_rps) for p in every]
     found, replays = _best_found(space, judges, scenario, replays=2)
@@ -267,11 +263,11 @@ def test_the_search_finds_the_best_of_all_replays() -> None:
 
 
 def test_points_near_the_answer_are_all_deployable_and_can_be_priced() -> None:
-    scenario = asked(40, routing={"most": 2})
-    evaluator, space, judges = _space(scenario, (RouterPolicy.LEAST_WORK, RouterPolicy.OVERFLOW))
+    scenario = asked(40, routing={"most": 2, "policy": "least_work"})
+    evaluator, space, judges = _space(scenario)
     near = {point: move for move, point in neighbours(space, [space.base], [space.base], 80, Random(3))}
     assert len(near) == 80
-    assert {"servers", "budget", "batch", "policy", "bucket", "shape"} <= set(near.values())
+    assert {"servers", "budget", "batch", "bucket", "shape"} <= set(near.values())
     for point in near:
         pools = space.pools(point)
         assert sum(pool.gpus for pool in pools) <= 40
@@ -281,8 +277,8 @@ def test_points_near_the_answer_are_all_deployable_and_can_be_priced() -> None:
 
 
 def test_a_bucket_may_be_parted_and_every_prompt_still_has_servers() -> None:
-    scenario = asked(40, routing={"most": 2})
-    evaluator, space, judges = _space(scenario, (RouterPolicy.LEAST_WORK,))
+    scenario = asked(40, routing={"most": 2, "policy": "least_work"})
+    evaluator, space, judges = _space(scenario)
     replay, ranges = PooledReplay(evaluator.question), evaluator.question.workload.ranges
     moves = list(neighbours(space, [space.base], [], 80, Random(1)))
     parted = [p for _, p in moves if len({pool.start for pool in space.pools(p) if pool.phase is Phase.PREFILL}) == 2]
@@ -318,7 +314,7 @@ def test_a_trace_is_replayed_itself_and_asked_for_where_it_is_lost() -> None:
     question = posed(of_trace)
     pools = solve_buckets(Evaluator(question)).priced
     replay = PooledReplay(question)
-    result = replay.at(replay.fleet(pools.pools), RouterPolicy.LEAST_WORK, 0.5 * pools.rate_rps, (0,), 1000)
+    result = replay.at(replay.fleet(pools.pools), 0.5 * pools.rate_rps, (0,), 1000)
     assert result.holds
     assert "trace" in result.arrivals
     with pytest.raises(InputError, match="must be a trace") as caught:

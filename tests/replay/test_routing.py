@@ -83,7 +83,7 @@ def test_in_turn_the_ranks_of_a_server_take_every_third_request_each(pool: Repla
     log = run(
         fleet(pools),
         table([0.0] * 4, [budget] * 4, [1] * 4),
-        ReplaySettings(router=behaviour_of(RouterPolicy.RANKS_IN_TURN)),
+        ReplaySettings(router=behaviour_of(RouterPolicy.ROUND_ROBIN)),
     ).log
     step_ms = log.prefilled[0]
     assert list(log.prefilled[:3]) == pytest.approx([step_ms] * 3)

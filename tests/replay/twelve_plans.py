@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from planner import pipeline
-from planner.domain import Plan, behaviour_of
+from planner.domain import Plan
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.replay import ReplayResult
 from planner.files import scenario_from_document
@@ -144,7 +144,7 @@ def replayed_promise(plan: Plan) -> ReplayResult:
     smallest = min(row.part for row in plan.buckets.latencies)
     requests = round(_SPARE * LEAST / (smallest * len(SEEDS) * (1 - _WARM_UP)))
     settings = ReplaySettings(
-        router=behaviour_of(plan.scenario.routing.policy), seeds=SEEDS, requests=requests, warm_up=_WARM_UP
+        router=plan.scenario.router, seeds=SEEDS, requests=requests, warm_up=_WARM_UP
     )
     result = pipeline.replay(plan, plan.scenario.workload, settings, plan.buckets.promise_rps)
     if not result.requests_to_tell:

@@ -123,7 +123,7 @@ def eventful(plan: Plan, pooled: Plan) -> Plan:
 
 
 def _replayed() -> ReplayedChoice:
-    rates = ReplayedRates(policy=RouterPolicy.LEAST_WORK, analytic_rps=2.0, search_rps=1.5, fresh_rps=1 / 3)
+    rates = ReplayedRates(analytic_rps=2.0, search_rps=1.5, fresh_rps=1 / 3)
     return ReplayedChoice(
         arrivals="poisson",
         requests=5000,

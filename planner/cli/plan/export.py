@@ -184,7 +184,7 @@ def command(
     router_counts: Annotated[
         str,
         typer.Option(
-            help="requests or bytes: what haproxy counts of a prefill server. [default: requests]", show_default=False
+            help="bytes or requests: what haproxy counts of a prefill server. [default: bytes]", show_default=False
         ),
     ] = "",
     ranks: Annotated[

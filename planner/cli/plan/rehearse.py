@@ -49,7 +49,7 @@ def command(
     router_counts: Annotated[
         str,
         typer.Option(
-            help="What haproxy counts of prefill servers: requests or bytes. [default: the scenario's]",
+            help="What haproxy counts of prefill servers: bytes or requests. [default: the scenario's]",
             show_default=False,
         ),
     ] = "",

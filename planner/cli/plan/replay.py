@@ -81,8 +81,7 @@ def command(
     policy: Annotated[
         str | None,
         typer.Option(
-            help="random, round_robin, power_of_two, shortest_queue, ranks_in_turn, least_work, overflow or "
-            "prefix_aware. [default: the plan's]",
+            help="random, round_robin, least_work, overflow or prefix_aware. [default: the plan's router]",
             show_default=False,
         ),
     ] = None,

@@ -12,7 +12,7 @@ LOAD_GB_PER_S = 1.0
 at best. An assumption: measure it with `fio` in a pod."""
 AUTOSCALERS = ("none", "hpa", "keda")
 COUNTS_BYTES = "bytes"
-COUNTS = ("requests", COUNTS_BYTES)
+COUNTS = (COUNTS_BYTES, "requests")
 BY_RANK, BY_SERVER = "rank", "server"
 ENDPOINTS = ("auto", BY_SERVER, BY_RANK)
 _CPUS_PER_GPU, _MEMORY_GIB_PER_GPU = 8, 64
@@ -20,7 +20,7 @@ _CPUS_PER_GPU, _MEMORY_GIB_PER_GPU = 8, 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploySettings:
-    """Choices that shape the manifests and leave the plan as it is.
+    """Choices that shape the manifests; target, router, `router_counts` and `ranks` also decide what a plan promises.
 
     `target`, `router`: names of `planner export`; empty: lws, and the target's own router. `name`: prefix of every
     object's name; empty: the scenario's. `images`: (vendor, image) pairs that replace an engine's pinned image.
@@ -40,7 +40,7 @@ class DeploySettings:
     `hugepages`: of every engine's pod, SIZE=AMOUNT. `nccl_ib_hca`, `socket_interface`: network cards and interface of
     pods that talk to others; empty: NCCL chooses. `compute_domains`: ComputeDomains for copies that count on NVLink
     between hosts.
-    `router_counts`: what router `haproxy` counts of prefill servers to find the least loaded, requests or their bytes.
+    `router_counts`: what router `haproxy` counts of prefill servers to find the least loaded, bytes or requests.
     `bytes_per_token`: of a prompt's text, for routers that know a request's size alone. `images` may also replace those
     of routers: HAPROXY, VLLM-ROUTER, MODEL-GATEWAY.
     `ranks`: what a router chooses among: `rank`, every attention rank at a port of its own; `server`, copies of the
@@ -82,7 +82,7 @@ class DeploySettings:
     bytes_per_token: Annotated[
         float, Bounds(low=1, high=64), Key("of a prompt's text", unit="bytes/token", sparse=True)
     ] = 4.0
-    router_counts: Annotated[str, OneOf(COUNTS), Key("of prefill servers: requests or bytes", sparse=True)] = "requests"
+    router_counts: Annotated[str, OneOf(COUNTS), Key("of prefill servers: bytes, requests", sparse=True)] = COUNTS_BYTES
     ranks: Annotated[str, OneOf(ENDPOINTS), Key("endpoints of routers: rank or server", sparse=True)] = "auto"
     monitoring: Annotated[bool, Key("PodMonitor and PrometheusRule, too", sparse=True)] = False
     autoscaling: Annotated[str, OneOf(AUTOSCALERS), Key("autoscalers with the plan's bounds", sparse=True)] = "none"

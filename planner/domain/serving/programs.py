@@ -56,6 +56,13 @@ _ONE_PORT = ("kserve",)  # targets whose objects have one port a pod
 _ONE_PORT_OF_DECODE = (*_ONE_PORT, "llm-d")  # the chart's sidecar before decode pods listens at one
 _NAMELESS = ("kubernetes", "disaggregatedset")  # whose pods gateways find by label, at one port each
 _GATEWAYS = frozenset(row.gateway for row in ENGINE_ROWS.values())
+_OWN_ROUTERS = {"llm-d": "llm-d", "kserve": "llm-d", "dynamo": "dynamo"}
+_OF_OTHER_TARGETS = "haproxy"
+
+
+def router_of(deploy: DeploySettings) -> str:
+    """The router that is named, else the target's own."""
+    return deploy.router or _OWN_ROUTERS.get(deploy.target, _OF_OTHER_TARGETS)
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
@@ -79,7 +86,7 @@ class Surroundings:
         """As they will be where nothing of the plan's own servers stands against ranks as endpoints."""
         since = cls(engine=engine.name or _STANDARD).row.ranks_since
         able = since is not None and version_numbers(engine.version) >= since and deploy.ranks != BY_SERVER
-        able = able and not (deploy.router in _GATEWAYS and deploy.target in _NAMELESS)
+        able = able and not (router_of(deploy) in _GATEWAYS and deploy.target in _NAMELESS)
         return cls(
             engine=engine.name or _STANDARD,
             ranks=able and deploy.target not in _ONE_PORT,

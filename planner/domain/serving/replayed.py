@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
-from planner.domain.serving.routing import RouterPolicy
 
 _Rate = Annotated[float, Bounds(low=0)]
 _Count = Annotated[int, Bounds(low=0)]
@@ -15,7 +14,6 @@ class ReplayedRates:
     """The highest rates (requests/s) that hold the levels. `search_rps`: on the seeds of the search. `fresh_rps`: on
     seeds that the search had not seen, with longer streams (None: an interrupt came before)."""
 
-    policy: Annotated[RouterPolicy, Key("whom the router chooses in the replay")]
     analytic_rps: Annotated[_Rate, Key("capacity by the model of queues")]
     search_rps: Annotated[_Rate, Key("on the seeds of the search")]
     fresh_rps: Annotated[float | None, Bounds(low=0), Key("on seeds that the search had not seen (null: not replayed)")]

@@ -76,6 +76,8 @@ class RouterLayer:
 
 
 Layers = tuple[RouterLayer, ...]
+LENGTH_SPREAD = 0.2
+"""Of the bytes of prompts for each of their tokens: an assumption, as tokens have 3 to 5 bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,13 @@ class RouterBehaviour:
     prefixes: bool = False
     overflows: bool = False
     notes: tuple[str, ...] = ()
+
+    @property
+    def length_spread(self) -> float:
+        """Standard deviation of the logarithm of what it takes for a prompt's tokens; 0 where it counts these."""
+        layers = (*self.prefill, *self.decode, *self.mixed)
+        counts_bytes = self.measure is not LengthMeasure.TOKENS or any(x.counts is Counted.BYTES for x in layers)
+        return LENGTH_SPREAD if counts_bytes else 0.0
 
     def layers(self, phase: Phase) -> Layers:
         """Its choices among servers of a phase."""
@@ -138,12 +147,12 @@ LEAST_PLACES: Layers = (_LEAST_WORK,)
 """Of decode servers: the one with the fewest sequences for its places."""
 
 
-def _policy(name: RouterPolicy, prefill: Layers, decode: Layers = LEAST_PLACES, mixed: Layers = ()) -> RouterBehaviour:
+def _policy(name: RouterPolicy, prefill: Layers, decode: Layers = LEAST_PLACES) -> RouterBehaviour:
     return RouterBehaviour(
         name=name.value,
         prefill=prefill,
         decode=decode,
-        mixed=mixed or prefill,
+        mixed=prefill,
         prefixes=name is RouterPolicy.PREFIX_AWARE,
         overflows=name is RouterPolicy.OVERFLOW,
     )
@@ -157,19 +166,6 @@ POLICIES: Mapping[RouterPolicy, RouterBehaviour] = MappingProxyType(
             _policy(RouterPolicy.LEAST_WORK, _BY_RANK),
             _policy(RouterPolicy.PREFIX_AWARE, _BY_RANK),
             _policy(RouterPolicy.OVERFLOW, _BY_RANK),
-            _policy(
-                RouterPolicy.RANKS_IN_TURN, one_layer(Endpoints.SERVER, Rule.LEAST_LOADED, Counted.WORK, by_speed=True)
-            ),
-            _policy(
-                RouterPolicy.SHORTEST_QUEUE,
-                one_layer(Endpoints.SERVER, Rule.LEAST_LOADED, Counted.REQUESTS, by_speed=True),
-                mixed=one_layer(
-                    Endpoints.SERVER, Rule.LEAST_LOADED, Counted.REQUESTS, freed=Freed.ANSWERED, by_speed=True
-                ),
-            ),
-            _policy(
-                RouterPolicy.POWER_OF_TWO, one_layer(Endpoints.SERVER, Rule.BETTER_OF_TWO, Counted.WORK, by_speed=True)
-            ),
             _policy(
                 RouterPolicy.ROUND_ROBIN,
                 one_layer(Endpoints.SERVER, Rule.IN_TURN, by_speed=True),

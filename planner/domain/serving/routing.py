@@ -72,18 +72,13 @@ class RouterPolicy(StrEnum):
 
     `least_work`: the server with the least outstanding tokens for its speed, and within it the rank with the fewest
     waiting tokens. `prefix_aware`: the rank with most of the prompt in its cache, else as `least_work`. `overflow`: as
-    `least_work`, and to a longer bucket where the bucket's own servers are late. Under the others ranks are taken in
-    turn. `ranks_in_turn`: the server with the least outstanding tokens for its speed. `shortest_queue`: with the fewest
-    requests for its speed. `power_of_two`: of two drawn by weight the one with less work. `round_robin`: servers in
-    turn, by weight. `random`: one drawn by weight.
+    `least_work`, and to a longer bucket where the bucket's own servers are late. `round_robin`: servers in turn, by
+    weight. `random`: one drawn by weight; under these two ranks are taken in turn.
     """
 
     LEAST_WORK = "least_work"
     PREFIX_AWARE = "prefix_aware"
     OVERFLOW = "overflow"
-    RANKS_IN_TURN = "ranks_in_turn"
-    SHORTEST_QUEUE = "shortest_queue"
-    POWER_OF_TWO = "power_of_two"
     ROUND_ROBIN = "round_robin"
     RANDOM = "random"
 
@@ -154,11 +149,13 @@ def class_of_pools(requested: ServingForm, forms: FormChoice | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingSettings:
-    """What a plan may ask of a router. `form`: None stands for what `Scenario.routing_form` makes of it."""
+    """What a plan may ask of a router. `form`: None stands for what `Scenario.routing_form` makes of it. `policy`: None
+    stands for whom the router chooses that the plan is deployed with, `Scenario.router`; else the plan is priced for a
+    router of one's own that chooses so."""
 
     form: Annotated[RoutingForm | None, Key("buckets of prompt length, or a table of shares")] = DEFAULT_FORM
     most: Annotated[int, Bounds(low=1, high=MOST_BUCKETS), Key("buckets of a phase")] = 2
-    policy: Annotated[RouterPolicy, Key("whom the router chooses inside a bucket")] = RouterPolicy.LEAST_WORK
+    policy: Annotated[RouterPolicy | None, Key("whom a router of one's own chooses; null: deploy.router's")] = None
     margin: Annotated[_Share, Key("of its capacity, what a plan promises")] = 0.9
 
 

@@ -186,9 +186,9 @@ def _parting(
     levels: Levels,
     arrivals: Arrivals,
 ) -> Parting | None:
-    """How the router parts the requests of servers that take prompts in; None where it does so by speed, or a server
-    takes none."""
-    if not parts_unevenly(arrivals.layers) or not all(full):
+    """How the router parts the requests of servers that take prompts in; None where it does so by speed, nobody waits
+    for a first token, or a server takes none."""
+    if not parts_unevenly(arrivals.layers) or not levels.bounds_ttft or not all(full):
         return None
     kinds = [
         Kind(

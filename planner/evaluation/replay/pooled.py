@@ -14,10 +14,8 @@ from planner.domain import (
     DrawnFrom,
     Phase,
     Question,
-    RouterPolicy,
     Scenario,
     ServerConfig,
-    behaviour_of,
 )
 from planner.domain.arrivals import POISSON_VARIATION, ArrivalProcess, ArrivalSettings, ReplaySettings, Requests
 from planner.domain.fleet import ReplayFleet, ReplayPool
@@ -35,7 +33,10 @@ class PooledReplay:
 
     def __init__(self, question: Question) -> None:
         self._scenario = question.scenario
-        self._settings = ReplaySettings(arrivals=_arrivals(question.scenario))
+        router = question.scenario.router
+        self._settings = ReplaySettings(
+            arrivals=_arrivals(question.scenario), router=router, length_spread=router.length_spread
+        )
         trace = question.scenario.trace
         self.prefixes = (
             question.scenario.cost.kv_cache_rate == CacheRate.AUTO and trace is not None and trace.blocks is not None
@@ -85,9 +86,7 @@ class PooledReplay:
             self._pools[key] = self._servers.pool(*key)
         return replace(self._pools[key], island=pool.island, servers=pool.count)
 
-    def at(
-        self, fleet: ReplayFleet, policy: RouterPolicy, rate_rps: float, seeds: Sequence[int], requests: int
-    ) -> ReplayResult:
+    def at(self, fleet: ReplayFleet, rate_rps: float, seeds: Sequence[int], requests: int) -> ReplayResult:
         """One rate, with every seed."""
         scenario = self._scenario
         promise = Promise(
@@ -98,7 +97,7 @@ class PooledReplay:
             capacity_rps=rate_rps,
             slo=scenario.slo,
         )
-        settings = replace(self._settings, router=behaviour_of(policy), seeds=tuple(seeds), requests=requests)
+        settings = replace(self._settings, seeds=tuple(seeds), requests=requests)
         return simulate(fleet, promise, settings, rate_rps, lambda rate, seed: self._requests(rate, seed, requests))
 
     def _requests(self, rate_rps: float, seed: int, count: int) -> Requests:

@@ -147,7 +147,7 @@ def haproxy_process(deployment: Deployment, backends: Sequence[Backend], name: s
         more_ports=tuple((phase.name, phase.port) for phase in phases),
         config=(
             (CONFIG_FILE, config_text(deployment, backends)),
-            *(((LUA_FILE, file_of(LUA_FILE)),) if counts_bytes(deployment) else ()),
+            *(((LUA_FILE, file_of(LUA_FILE)),) if _counting(deployment, phases) else ()),
         ),
         replicas=2,
         resolves=tuple(endpoint for endpoint in reached.values() if not endpoint.addresses),
@@ -162,14 +162,17 @@ def _threads(deployment: Deployment, phases: Sequence[PhaseServers]) -> int:
     """A token of a paired answer passes HAProxy twice. One thread where Lua counts: with several, HAProxy 2.6.12 mixes
     up what its filters remember of their requests (haproxy/haproxy issue 2467), one in a few hundred under load; with
     one, none of 15,000 that were answered, refused, timed out or given up left a byte behind."""
-    if counts_bytes(deployment):
+    if _counting(deployment, phases):
         return 1
     return 2 * CPUS if phases else CPUS
 
 
-def counts_bytes(deployment: Deployment) -> bool:
-    """Whether prefill servers are chosen by the bytes of their prompts."""
-    return deployment.options.router_counts == COUNTS_BYTES
+def _counting(deployment: Deployment, phases: Sequence[PhaseServers]) -> tuple[str, ...]:
+    """Of `phases`, those whose servers are chosen by the bytes of their prompts: of prefill, where the least loaded
+    takes the next."""
+    if deployment.options.router_counts != COUNTS_BYTES or not balanced(deployment.plan):
+        return ()
+    return tuple(phase.name for phase in phases if phase.phase is Phase.PREFILL)
 
 
 def config_text(deployment: Deployment, backends: Sequence[Backend]) -> str:
@@ -189,7 +192,7 @@ def config_text(deployment: Deployment, backends: Sequence[Backend]) -> str:
         bytes_per_token=deployment.options.bytes_per_token,
         envelope=envelope_bytes(deployment.plan),
         phases=phases,
-        counting=[phase.name for phase in phases if phase.phase is Phase.PREFILL and counts_bytes(deployment)],
+        counting=_counting(deployment, phases),
         script=LUA_FILE,
         clients=clients,
         connections=_PER_CLIENT * clients if phases else clients,

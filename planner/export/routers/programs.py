@@ -8,7 +8,6 @@ from functools import partial
 
 from planner.domain import PHASES, Endpoints, LengthMeasure, Phase, Plan, RouterBehaviour, Rule, one_layer
 from planner.domain.serving.programs import PROGRAMS, Surroundings
-from planner.errors import InputError
 from planner.export.engines.seam import Launch
 from planner.export.islands import ServingIsland
 from planner.export.routers.gateways import (
@@ -21,7 +20,7 @@ from planner.export.routers.gateways import (
     program_name,
     resends_pairs,
 )
-from planner.export.routers.haproxy import Backend, PhaseServers, counts_bytes, haproxy_process, phase_servers
+from planner.export.routers.haproxy import Backend, PhaseServers, haproxy_process, phase_servers
 from planner.export.routers.intervals_served import ServedInterval, chosen, island_requests, served_intervals
 from planner.export.routers.pairings import by_prefix, by_speed, plan_gateways
 from planner.export.routers.speeds import island_loads, server_counts
@@ -37,7 +36,7 @@ def render_programs(deployment: Deployment, endpoints: Sequence[Endpoint], *, di
     phases itself; else an engine's router serves each interval, alone where there is only one.
 
     Raises:
-        InputError: a name that is an island's, too, or bytes are to be counted where HAProxy chooses no server.
+        InputError: a name that is an island's, too.
     """
     intervals = served_intervals(deployment.plan)
     if not intervals:
@@ -48,7 +47,6 @@ def render_programs(deployment: Deployment, endpoints: Sequence[Endpoint], *, di
         return RouterFiles(processes=(gateway_process(deployment, endpoints, only),))
     name = program_name(deployment)
     speeds = direct and by_speed(deployment.plan, deployment.engine.name, intervals)
-    _check_counts(deployment, speeds=speeds and any(interval.prefill for interval in intervals))
     phases = {i.number: _phases(deployment.plan, i, endpoints) if speeds else () for i in intervals}
     programs = [
         (gateway, gateway_process(deployment, endpoints, replace(gateway, reached=_reached(name, phases, gateway))))
@@ -57,17 +55,6 @@ def render_programs(deployment: Deployment, endpoints: Sequence[Endpoint], *, di
     backends = [_backend(i, programs, endpoints, phases[i.number], direct=direct) for i in intervals]
     front = haproxy_process(deployment, backends, name)
     return RouterFiles(processes=(front, *(process for _, process in programs)))
-
-
-def _check_counts(deployment: Deployment, *, speeds: bool) -> None:
-    """Bytes are counted where HAProxy chooses prefill servers, and takes the least loaded."""
-    if counts_bytes(deployment) and not (speeds and balanced(deployment.plan)):
-        got = f"{deployment.options.router_counts} with engine {deployment.engine.name}"
-        raise InputError(
-            f"deploy.router_counts, plan {deployment.plan.scenario.name}: must be requests unless HAProxy itself "
-            f"chooses the prefill servers, got {got}.",
-            hint="Leave it out, or plan split serving for vLLM with routing: {form: buckets} and no prefix policy.",
-        )
 
 
 def _phases(plan: Plan, interval: ServedInterval, endpoints: Sequence[Endpoint]) -> tuple[PhaseServers, ...]:
@@ -182,7 +169,8 @@ def behaviour(plan: Plan, around: Surroundings, /, *, direct: bool) -> RouterBeh
         mixed = chosen.mixed if direct else chosen.mixed[1:]
         chosen = replace(chosen, prefill=chosen.prefill[1:], decode=chosen.decode[1:], mixed=mixed)
     if direct and not balanced(plan):
-        chosen = replace(chosen, mixed=one_layer(Endpoints.SERVER, Rule.IN_TURN, by_speed=True))
+        in_turn = one_layer(Endpoints.SERVER, Rule.IN_TURN, by_speed=True)
+        chosen = replace(chosen, prefill=in_turn, decode=in_turn, mixed=in_turn)
     measure = LengthMeasure.BYTES if len(intervals) > 1 else LengthMeasure.TOKENS
     return replace(chosen, measure=measure, prefixes=drawn and by_prefix(plan), notes=tuple(notes))
 

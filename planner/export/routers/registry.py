@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from planner.domain import DeploySettings
+from planner.domain.serving.programs import router_of
 from planner.errors import ExportError, InputError
 from planner.export.options import ExportOptions
 from planner.export.routers.aibrix import AIBRIX
@@ -20,7 +22,8 @@ NO_ROUTER = "none"
 
 def chosen_router(target: Target, name: str = "") -> str:
     """The name of the router that `target`'s exports come with where `name` asks for none of its own."""
-    return name or target.router or NO_ROUTER
+    own = router_of(DeploySettings(target=target.name))
+    return name or (own if target.name in ROUTERS[own].targets else NO_ROUTER)
 
 
 def check_counts(options: ExportOptions, router: Router | None) -> None:

@@ -334,7 +334,6 @@ DISAGGREGATED_SET = Target(
             workloads=_workloads,
         ),
     ),
-    router="haproxy",
     processes=router_object_files,
     unheeded=("namespace", "autoscaling", "prometheus"),  # the set keeps the copies of its roles
 )

@@ -303,6 +303,5 @@ KSERVE = Target(
         *("namespace", "weights", "hf_secret", "compute_domains"),
         *("monitoring", "autoscaling", "prometheus"),  # KServe scrapes and scales by itself
     ),
-    router="llm-d",
     rank_obstacle=_rank_obstacle,
 )

@@ -130,6 +130,5 @@ KUBERNETES = Target(
     unheeded=("namespace", "compute_domains"),
     pods_of=island_pods,
     kinds=(Kind(api_version="apps/v1", kind="Deployment", schema="deployment.json", workloads=_workloads),),
-    router="haproxy",
     processes=router_object_files,
 )

@@ -353,6 +353,5 @@ LLM_D = Target(
     ),
     applied=False,
     steps=install_steps,
-    router="llm-d",
     rank_obstacle=_rank_obstacle,
 )

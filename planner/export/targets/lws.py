@@ -197,6 +197,5 @@ LWS = Target(
             claims=("Service",),  # the controller makes a headless one with the set's name
         ),
     ),
-    router="haproxy",
     processes=router_object_files,
 )

@@ -335,6 +335,5 @@ SCRIPT = Target(
     unheeded=_UNHEEDED,
     applied=False,
     steps=_steps,
-    router="haproxy",
     processes=router_script_files,
 )

@@ -138,6 +138,7 @@ FREE = frozenset(
     }
 )
 OF_SOLVED_LAYOUTS = frozenset({"search.gap"})
+OF_PRICED_ROUTERS = frozenset({"deploy.target", "deploy.router", "deploy.router_counts", "deploy.ranks"})
 OF_BUCKETS = frozenset({"routing.policy", "routing.most", "routing.margin", "simplicity", "serving", "survive"})
 AFTER_THE_SEARCH = frozenset({"cluster", "placement"})
 MOST_SHOWN = 5
@@ -183,9 +184,11 @@ def _phrase(key: str, begun: object, other: object) -> str:
 
 
 def _keys(scenario: Scenario, free: frozenset[str]) -> Flat:
-    """Dotted keys with their values, lists whole; none that is `free` or stands below one."""
+    """Dotted keys with their values, lists whole; none that is `free` or stands below one, but what tells the router
+    that plans are priced for."""
     pairs = _flat(scenario_document(scenario))
-    return {key: value for key, value in pairs if not any(part in free for part in _above(key))}
+    kept = OF_PRICED_ROUTERS if scenario.deployed_router else frozenset[str]()
+    return {key: value for key, value in pairs if key in kept or not any(part in free for part in _above(key))}
 
 
 def _free(scenario: Scenario) -> frozenset[str]:

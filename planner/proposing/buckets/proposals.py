@@ -27,6 +27,7 @@ from planner.domain import (
     Plan,
     Question,
     Reach,
+    RouterPolicy,
     Scenario,
     SearchRecord,
     SimplerPlan,
@@ -151,7 +152,7 @@ def _behind_least_work(
     scenario = question.scenario
     if not scenario.deployed_router:
         return None
-    knowing = replace(scenario, deploy=replace(scenario.deploy, router=""))
+    knowing = replace(scenario, routing=replace(scenario.routing, policy=RouterPolicy.LEAST_WORK))
     return BucketService(replace(question, scenario=knowing), reaches).priced(pools).rate_rps
 
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from planner.domain import (
     Forgetful,
     ReportProgress,
-    RouterPolicy,
     SearchJournal,
     SimplerPlan,
 )
@@ -29,9 +28,6 @@ SEARCH_SEEDS, FRESH_SEEDS = 2, 3
 LONGER = 2
 """Times the requests of a replay in the search: how many one on fresh seeds has. An overload shows late."""
 
-OTHER_POLICIES = (RouterPolicy.OVERFLOW, RouterPolicy.SHORTEST_QUEUE, RouterPolicy.POWER_OF_TWO)
-"""What gateways offer beside the scenario's own; those that draw or take turns are never better than all of these."""
-
 _SEEDS_APART = 100
 _FIRST_FRESH = 50
 
@@ -45,7 +41,7 @@ def find_replayed(evaluator: Evaluator, progress: ReportProgress, journal: Searc
     question = evaluator.question
     replay = PooledReplay(question)
     choice = solve_buckets(evaluator)
-    space = ReplaySpace(question, evaluator.prices, choice.priced.pools, _policies(evaluator, replay))
+    space = ReplaySpace(question, evaluator.prices, choice.priced.pools)
     judges = Judges(question, space, replay, choice.priced.rate_rps)
     objective, seed = question.scenario.objective, question.scenario.search.seed * _SEEDS_APART
     budget = ReplayBudget(
@@ -77,16 +73,6 @@ def find_replayed(evaluator: Evaluator, progress: ReportProgress, journal: Searc
         chosen=point != space.base,
     )
     return _proposed(evaluator, rounds, choice, point, replayed)
-
-
-def _policies(evaluator: Evaluator, replay: PooledReplay) -> tuple[RouterPolicy, ...]:
-    """The scenario's own router first."""
-    by_prefix = (RouterPolicy.PREFIX_AWARE,) if replay.prefixes else ()
-    first = evaluator.question.scenario.routing.policy
-    # without prefixes in the replay it would choose as least work does, and be told as something else
-    if first is RouterPolicy.PREFIX_AWARE and not by_prefix:
-        first = RouterPolicy.LEAST_WORK
-    return tuple(dict.fromkeys((first, RouterPolicy.LEAST_WORK, *by_prefix, *OTHER_POLICIES)))
 
 
 def _verdict(
@@ -137,7 +123,6 @@ def _stands(solved: ReplayedRates, candidate: ReplayedRates | None, simplicity: 
 def _rates(rounds: ReplayRounds, point: Point) -> ReplayedRates:
     trial = rounds.dear[point]
     return ReplayedRates(
-        policy=rounds.space.policy(point),
         analytic_rps=trial.throughput_rps,
         search_rps=trial.replayed_rps or 0.0,
         fresh_rps=None,

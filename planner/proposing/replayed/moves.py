@@ -112,7 +112,6 @@ def _reshaped(space: ReplaySpace, point: Point, rng: Random) -> Point:
 
 
 MOVES: dict[str, Move] = {
-    "policy": _turned("policy"),
     "budget": _turned("budget"),
     "batch": _turned("batch"),
     "cut": _cut_moved,

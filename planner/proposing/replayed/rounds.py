@@ -54,11 +54,11 @@ class Judges:
     ) -> float:
         """The highest rate that seems to hold the levels on these seeds, as `Ladder.highest` finds it; 0 where none
         does. An interrupt is heeded between replays."""
-        fleet, policy = self._replay.fleet(self.priced(point).pools), self._space.policy(point)
+        fleet = self._replay.fleet(self.priced(point).pools)
 
         def holds(rate_rps: float) -> bool:
             check()
-            return self._replay.at(fleet, policy, rate_rps, seeds, requests).seems_to_hold
+            return self._replay.at(fleet, rate_rps, seeds, requests).seems_to_hold
 
         return self._ladder.highest(holds, guess_rps, to_beat_rps)
 

@@ -2,7 +2,6 @@
 
 | dial | of | values |
 |---|---|---|
-| policy | the router | places in `policies` |
 | cut | a bound between two buckets of a phase, or one where the phase has none | rows of ranges; 0: none |
 | servers, above | a pool | its servers, and how many of them stand above a cut that the answer did not have |
 | shape, budget, batch | a pool | place in its menu, tokens, steps below the programme's batch limit |
@@ -14,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.cost.serving.decode_servers import BATCHES
-from planner.domain import PHASES, BucketPool, ParallelConfig, Phase, Question, RouterPolicy, ServerConfig
+from planner.domain import PHASES, BucketPool, ParallelConfig, Phase, Question, ServerConfig
 from planner.evaluation.buckets.columns import Column
 from planner.evaluation.buckets.judging import named_pools
 from planner.evaluation.buckets.prices import BucketPrices
@@ -131,11 +130,8 @@ class Slot:
 class ReplaySpace:
     """The dials of one answer. `base`: the answer itself."""
 
-    def __init__(
-        self, question: Question, prices: BucketPrices, solved: Sequence[BucketPool], policies: Sequence[RouterPolicy]
-    ) -> None:
+    def __init__(self, question: Question, prices: BucketPrices, solved: Sequence[BucketPool]) -> None:
         self.question = question
-        self.policies = tuple(policies)
         self.counts = {item.gpu.name: item.count for item in question.scenario.inventory.items}
         pools = named_pools(solved)
         cuts = _cuts(pools, question)
@@ -156,7 +152,6 @@ class ReplaySpace:
     def _dials(self, cuts: Sequence["_Cut"]) -> Iterator[Dial]:
         for cut in cuts:
             yield Dial(kind="cut", name=cut.name, values=cut.values)
-        yield Dial(kind="policy", name="policy", values=tuple(range(len(self.policies))))
         for number, slot in enumerate(self.slots):
             smallest = min(shape.devices for shape, _ in slot.menu.shapes)
             most_servers = self.counts[slot.pool.gpu] // smallest
@@ -188,18 +183,11 @@ class ReplaySpace:
         number = self.number(kind, pool)
         return default if number is None else point[number]
 
-    def policy(self, point: Point) -> RouterPolicy:
-        """Whom the router chooses."""
-        return self.policies[point[self._numbers["policy", -1]]]
-
     def features(self, point: Point) -> tuple[float, ...]:
-        """Coordinates in 0..1 for a model: dials in proportion, policies each by itself, pools by their GPUs."""
-        # policies have no order, so each is a coordinate of its own
-        policy = self._numbers["policy", -1]
+        """Coordinates in 0..1 for a model: dials in proportion, pools by their GPUs."""
         scaled = [dial.scaled(value) for dial, value in zip(self.dials, point, strict=True)]
-        of_policies = [float(point[policy] == place) for place in range(1, len(self.policies))]
         of_gpus = [self._gpus(point, number) / self.counts[slot.pool.gpu] for number, slot in enumerate(self.slots)]
-        return (*scaled[:policy], *scaled[policy + 1 :], *of_policies, *of_gpus)
+        return (*scaled, *of_gpus)
 
     def _gpus(self, point: Point, number: int) -> int:
         return self.value(point, "servers", number) * self.devices(point, number)

@@ -17,6 +17,9 @@ from planner.report.buckets.view import (
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, percent, significant
 
+WORTH_TELLING = 0.02
+"""Share of the capacity from which on a better router is worth a word."""
+
 
 def promise_text(plan: Plan) -> str:
     """The verdict: promise and capacity, times at the demand, the worst loss."""
@@ -31,16 +34,16 @@ def _promise(plan: Plan) -> str:
 
 def router_sentence(plan: Plan) -> str:
     """The program that the plan is priced for, how it chooses, and what the same pools would serve behind one that
-    knows all; empty where it is priced for a policy."""
+    knows all, where that is more; empty where it is priced for a policy."""
     knowing = plan.outlook.least_work_rps
     if knowing is None:
         return ""
-    router, rate = plan.scenario.router, significant(knowing)
-    chooses = router.words([island.phase for island in plan.islands])
-    return (
-        f" That is what router `{router.name}` holds ({chooses}); behind one that knew every server's work and "
-        f"speed the same pools would serve {rate}."
-    )
+    router = plan.scenario.router
+    holds = f" That is what router `{router.name}` holds ({router.words([island.phase for island in plan.islands])})"
+    if knowing <= (1 + WORTH_TELLING) * plan.throughput_rps:
+        return f"{holds}."
+    rate = significant(knowing)
+    return f"{holds}; behind one that knew every server's work and speed the same pools would serve {rate}."
 
 
 def promise_words(plan: Plan, fleet: str, question: str = "") -> str:

@@ -55,9 +55,9 @@ def replayed_text(plan: Plan) -> str:
         return ""
     own_rate = replayed.plan
     return (
-        f"**Replayed, the plan holds the levels up to {_rate_words(own_rate)}**, with the router `{own_rate.policy}` "
+        f"**Replayed, the plan holds the levels up to {_rate_words(own_rate)}**, behind `{plan.scenario.router.name}` "
         f"({escaped(replayed.arrivals)}; {_streams(replayed)}). {_rivals(plan, replayed)} Promise, capacity and bounds "
-        "are of the model of queues, which knows of no router."
+        "are of the model of queues."
     )
 
 
@@ -81,10 +81,10 @@ def _rivals(plan: Plan, replayed: ReplayedChoice) -> str:
     if replayed.candidate is None:
         return f"It is the pools that were solved for: none {tried} was better by more than {share}."
     if replayed.chosen:
-        return f"The pools that were solved for, with `{replayed.solved.policy}`: {_rate_words(replayed.solved)}."
+        return f"The pools that were solved for: {_rate_words(replayed.solved)}."
     return (
-        f"It is the pools that were solved for: the best {tried}, with `{replayed.candidate.policy}`, is not better by "
-        f"more than {share}: {_rate_words(replayed.candidate)}."
+        f"It is the pools that were solved for: the best {tried} is not better by more than {share}: "
+        f"{_rate_words(replayed.candidate)}."
     )
 
 

@@ -4,13 +4,11 @@ import math
 from collections.abc import Sequence
 
 from planner import export, files
-from planner.domain import LengthMeasure, Plan, RouterBehaviour, RouterPolicy, behaviour_of
+from planner.domain import Plan, RouterBehaviour, RouterPolicy, behaviour_of
 from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, Failure, RateCurve, ReplaySettings
 from planner.errors import InputError
 
 _MOST_REQUESTS = 10_000_000
-LENGTH_SPREAD = 0.2
-"""Of a length told by bytes or characters, over the true one: an assumption, as tokens have 3 to 5 bytes."""
 COMPRESSED = "compressed"
 """The word for the trace's own arrivals at another speed."""
 
@@ -113,9 +111,10 @@ def replay_settings(
         raise _fault("length_spread", "must be from 0 to 1", length_spread, "Try 0.2.")
     for failure in failures:
         _require_island(plan, failure)
+    chosen = behaviour or (behaviour_of(_policy(policy)) if policy else plan.scenario.router)
     return ReplaySettings(
-        router=behaviour or (behaviour_of(_policy(policy)) if policy else plan.scenario.router),
-        length_spread=_spread(behaviour) if length_spread is None else length_spread,
+        router=chosen,
+        length_spread=chosen.length_spread if length_spread is None else length_spread,
         arrivals=process,
         seeds=drawn_with,
         requests=requests,
@@ -132,11 +131,6 @@ def router_behaviour(plan: Plan, router: str) -> RouterBehaviour:
     targets = export.ROUTERS[router].targets
     chosen = plan.scenario.deploy.target
     return export.router_behaviour(plan, router, target=chosen if chosen in targets else targets[0])
-
-
-def _spread(behaviour: RouterBehaviour | None) -> float:
-    counts_tokens = behaviour is None or behaviour.measure is LengthMeasure.TOKENS
-    return 0.0 if counts_tokens else LENGTH_SPREAD
 
 
 def _require_island(plan: Plan, failure: Failure) -> None:

@@ -89,8 +89,9 @@ def _promise_rps(plan: Plan, router: str, target: str) -> float | None:
     deploy = replace(plan.scenario.deploy, router=router, target=target)
     if not export.ROUTERS[router].counts_bytes:
         deploy = replace(deploy, router_counts=export.ExportOptions().router_counts)
+    scenario = replace(plan.scenario, deploy=deploy, routing=replace(plan.scenario.routing, policy=None))
     try:
-        return pipeline.plan(replace(plan.scenario, deploy=deploy)).outlook.promise_rps
+        return pipeline.plan(scenario).outlook.promise_rps
     except InfeasibleError:
         return None
 

@@ -277,6 +277,5 @@ DYNAMO = Target(
     # its operator scrapes, and scales by adapters of its own
     unheeded=("compute_domains", "monitoring", "autoscaling", "prometheus"),
     by_grid=True,
-    router="dynamo",
     rank_obstacle=_rank_obstacle,
 )
