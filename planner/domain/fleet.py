@@ -91,10 +91,12 @@ class ReplayPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolShare:
-    """`share` of the requests of an interval that go to the pool with this number."""
+    """`share` of the requests of an interval that go to the pool with this number. `weight`: of one of its servers to a
+    router that counts (0: its part of the share)."""
 
     pool: int
     share: float
+    weight: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

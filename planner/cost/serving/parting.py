@@ -4,7 +4,8 @@
 |---|---|---|
 | i, n | kind of server of the bucket, servers of it | |
 | x, F | rate of one server, its full rate | requests/s |
-| w | weight of an endpoint: what its counts are divided by; 1 where the router is blind to speed | 1 |
+| w | weight of a server, what its counts are divided by: F T(0.85 F)^a; its endpoints where the router is blind | |
+| a | of 0, 1/2, 1 that under which most is served; the plan keeps w, and programs are started with it | 1 |
 | e | endpoints of a server: its attention ranks, or 1 | 1 |
 | T(x) | how long a request counts: rest of the step under way, mean wait, own steps; or to its last token | ms |
 | X | full rate of all servers together, as one of kind i sees it | requests/s |
@@ -12,6 +13,7 @@
 Who sends each request where least is keeps counts equal for their weights: x T(x) / (e w) is the same of all kinds, as
 by Little's law what is there is the rate times the stay. So a server that is done sooner gets more than its share of
 the speed, and one that is slow for its endpoints fills up first; T grows without end towards F, which no kind passes.
+Weights that count the stay (a = 1) load all kinds alike, and those of speed alone keep a slow one's queue short.
 A blind router's endpoints have equal queues, which a slow one takes longer to work off: what X is to kind i is that of
 as many endpoints of its own speed, F / e times all endpoints.
 The bucket serves the highest rate at which, over all kinds together, no more are late than may be.
@@ -20,6 +22,7 @@ Sources: Little 1961; facts on promises and routers; held against replays in tes
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -30,20 +33,23 @@ from planner.cost.serving.buckets import Buckets, Levels
 from planner.cost.serving.mixed_servers import MixedServers
 from planner.cost.serving.prefill_servers import PrefillServers
 from planner.cost.serving.waits import Arrivals, RestOfStep, WaitTail, late_share
-from planner.domain import Counted, Endpoints, Freed, RouterLayer, Rule
+from planner.domain import Counted, Endpoints, Freed, Rule
 from planner.domain.serving.routers import Layers
 from planner.units import MS_PER_S
 
 _LOADS = np.concatenate([np.linspace(0.02, 0.86, 15), np.linspace(0.88, 0.995, 24)])
 """Of the full rate, at which a server is looked at; lines in between."""
 _HALVINGS = 16
+_USUAL_LOAD = 0.85
+_POWERS = (0.0, 0.5, 1.0)
 _FULLEST = 0.999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """`count` equal servers of one row, `full_rps` of one, what its places and NICs let through (`most_rps`), its
-    `weight` and attention `ranks`, and what a request takes of a router's count after its first token (`answer_ms`)."""
+    `weight` (0: to be chosen) and attention `ranks`, and what a request takes of a router's count after its first token
+    (`answer_ms`)."""
 
     servers: PrefillServers | MixedServers
     count: int
@@ -91,8 +97,9 @@ class Parting:
         lengths = fresh.fresh if isinstance(fresh, PrefillServers) else fresh.prompts.fresh
         mean = float(buckets.weights[0] @ lengths[0])
         self._lengths = float(buckets.weights[0] @ lengths[0] ** 2) / mean**2 - 1
-        self._weights = buckets.weights[0]
-        self._sizes = self._weights * buckets.prompts / float(self._weights @ buckets.prompts)
+        self._chances = buckets.weights[0]
+        self._sizes = self._chances * buckets.prompts / float(self._chances @ buckets.prompts)
+        self.weights = tuple(kind.weight for kind in kinds)
 
     def _curve(self, kind: Kind) -> _Curve:
         points = len(_LOADS)
@@ -148,7 +155,7 @@ class Parting:
 
     def rates(self, total_rps: float) -> list[float] | None:
         """x of each kind where all serve `total_rps`; None where they cannot."""
-        if not _counting(self._first):
+        if not self._first.counting:
             shares = [kind.full_rps if self._first.by_speed else float(self._endpoints(kind)) for kind in self._kinds]
             together = sum(kind.count * share for kind, share in zip(self._kinds, shares, strict=True))
             rates = [total_rps * share / together for share in shares]
@@ -172,19 +179,49 @@ class Parting:
         level = float(np.interp(total_rps, np.maximum.accumulate(served), bends))
         return [float(np.interp(level, bends, of_kind)) for of_kind in rates]
 
-    @cached_property
-    def _counts(self) -> list[Array]:
-        """x T / (e w) along each curve, ascending."""
-        return [self._counts_of(kind, curve) for kind, curve in zip(self._kinds, self._curves, strict=True)]
+    def weighed(self) -> "Parting":
+        """The same with weights under which most is served, where the router has any and they are not given."""
+        if not self._first.weighs or all(self.weights):
+            return self
+        full = [kind.full_rps for kind in self._kinds]
+        stays = [
+            float(np.interp(_USUAL_LOAD * rate, curve.rates, stay_ms))
+            for rate, curve, stay_ms in zip(full, self._curves, self._stays_ms, strict=True)
+        ]
+        tries = [self._with([rate * stay**power for rate, stay in zip(full, stays, strict=True)]) for power in _POWERS]
+        return max(tries, key=lambda each: each.served_rps)
 
-    def _counts_of(self, kind: Kind, curve: _Curve) -> Array:
-        sizes = self._sizes if self._first.counts in (Counted.TOKENS, Counted.BYTES) else self._weights
+    def _with(self, weights: Sequence[float]) -> "Parting":
+        other = copy(self)
+        other.weights = tuple(weight / max(weights) for weight in weights)
+        return other
+
+    @property
+    def _counts(self) -> list[Array]:
+        """x T / w along each curve, ascending."""
+        rows = zip(self._kinds, self._curves, self._stays_ms, self.weights, strict=True)
+        return [
+            np.maximum.accumulate(curve.rates * stay_ms / self._divisor(kind, weight))
+            for kind, curve, stay_ms, weight in rows
+        ]
+
+    def _divisor(self, kind: Kind, weight: float) -> float:
+        if self._first.by_speed:
+            return weight or kind.full_rps
+        return float(self._endpoints(kind))
+
+    @cached_property
+    def _stays_ms(self) -> list[Array]:
+        """T along each curve."""
+        return [self._stay_ms(kind, curve) for kind, curve in zip(self._kinds, self._curves, strict=True)]
+
+    def _stay_ms(self, kind: Kind, curve: _Curve) -> Array:
+        sizes = self._sizes if self._first.counts in (Counted.TOKENS, Counted.BYTES) else self._chances
         waits = curve.rho * self._tail(kind, curve.ranks_ms, curve.rho).at(np.full((1, len(curve.rho)), MS_PER_S))[0]
         stay_ms = curve.service @ sizes + curve.rest_ms + waits
         if self._first.freed is Freed.ANSWERED:
             stay_ms = stay_ms + kind.answer_ms
-        weight = kind.weight if self._first.by_speed else float(self._endpoints(kind))
-        return np.maximum.accumulate(curve.rates * stay_ms / weight)
+        return np.asarray(stay_ms)
 
     def holds(self, total_rps: float) -> bool:
         """Whether the bucket's requests keep the bounds on TTFT at a rate, those of all kinds together."""
@@ -195,15 +232,21 @@ class Parting:
         for kind, curve, rate in zip(self._kinds, self._curves, rates, strict=True):
             service, rho, ranks_ms, under_way = curve.at(rate)
             slack = (self._levels.ttft_ms - service)[None, None]
-            mean = (np.where(np.isinf(slack), 0.0, slack) * self._weights).sum(-1)
+            mean = (np.where(np.isinf(slack), 0.0, slack) * self._chances).sum(-1)
             tail = self._tail(kind, np.array([ranks_ms]), np.array([rho])).at(mean)
             share = kind.count * rate / total_rps
-            late += share * float((late_share(slack, np.array([[rho]]), tail, under_way) * self._weights).sum())
+            late += share * float((late_share(slack, np.array([[rho]]), tail, under_way) * self._chances).sum())
             spare_ms += share * float((mean - rho * tail - under_way.mean_ms)[0, 0])
         if self._levels.misses is None:
             return spare_ms >= 0
         return late <= float(np.ravel(self._levels.misses)[0])
 
+    @property
+    def served_rps(self) -> float:
+        """The highest rate that holds."""
+        return sum(kind.count * rate for kind, rate in zip(self._kinds, self.highest, strict=True))
+
+    @cached_property
     def highest(self) -> list[float]:
         """x of each kind at the highest rate that holds."""
         low, high = 0.0, self._together
@@ -213,13 +256,7 @@ class Parting:
         return (self.rates(low) if low else None) or [0.0] * len(self._kinds)
 
 
-def _counting(layer: RouterLayer) -> bool:
-    """Whether a layer parts requests by what it sent before."""
-    chooses = layer.rule in (Rule.LEAST_LOADED, Rule.BETTER_OF_TWO)
-    return chooses and layer.counts not in (Counted.NOTHING, Counted.WORK)
-
-
 def parts_unevenly(layers: Layers) -> bool:
     """Whether unlike servers behind the layers get other shares than those of their speeds, or see other queues."""
     first = layers[0]
-    return _counting(first) or first.among is Endpoints.POOL or not first.by_speed
+    return first.counting or first.among is Endpoints.POOL or not first.by_speed

@@ -62,6 +62,17 @@ class RouterLayer:
     age_ms: float = 0.0
 
     @property
+    def counting(self) -> bool:
+        """Whether it goes by what it sent before."""
+        chooses = self.rule in (Rule.LEAST_LOADED, Rule.BETTER_OF_TWO)
+        return chooses and self.counts not in (Counted.NOTHING, Counted.WORK)
+
+    @property
+    def weighs(self) -> bool:
+        """Whether it divides the counts of servers by weights of their own."""
+        return self.counting and self.by_speed and self.among is not Endpoints.POOL
+
+    @property
     def words(self) -> str:
         """The layer in a few words."""
         counted = "" if self.counts is Counted.NOTHING else f" {self.counts.value}"

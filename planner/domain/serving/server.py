@@ -40,7 +40,9 @@ class BucketPool:
     nobody waits. `share`: of the bucket's requests that go to the pool. `late_share`: of the bucket's requests that may
     miss a bound on TTFT (None: bounds hold for the mean, or there is none). `context`: of engines that run already and
     take longer prompts than the bucket has (0: as the bucket needs it). `per_node`: servers smaller than a node are
-    spread so that no node has more of the pool's, which is what losing a node counts on (0: as many as fit).
+    spread so that no node has more of the pool's, which is what losing a node counts on (0: as many as fit). `weight`:
+    what a router that counts divides a server's count by, over that of the heaviest server of the bucket (0: routers go
+    by shares).
     """
 
     gpu: str
@@ -64,6 +66,9 @@ class BucketPool:
         Bounds(low=0),
         Key("most of its servers that share a node, where losing nodes counts on it", sparse=True),
     ] = 0
+    weight: Annotated[
+        float, Bounds(low=0, high=1.000001), Key("of one server to a router that counts", sparse=True)
+    ] = 0.0
 
     def serves(self, phase: Phase) -> bool:
         """Whether the pool does a half of its bucket's requests; mixed ones do both."""

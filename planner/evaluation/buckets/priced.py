@@ -160,12 +160,13 @@ def _priced(
         return _capped_rps(pools[number], servers[number], buckets, levels, together, arrivals)
 
     parting = _parting(pools, servers, full, buckets, levels, arrivals)
-    capped = parting.highest() if parting else served_together([pool.count for pool in pools], full, capped_rps)
+    capped = parting.highest if parting else served_together([pool.count for pool in pools], full, capped_rps)
     if pools[0].phase is Phase.DECODE and not arrivals.layers[0].by_speed:
         capped = _alike(pools, servers, buckets, capped, by_rank=arrivals.layers[0].among is Endpoints.RANK)
+    weights = parting.weights if parting else _decode_weights(pools, servers, buckets, capped, arrivals)
     priced = tuple(
-        replace(pool, full_rps=where_nobody_waits, capacity_rps=rate)
-        for pool, where_nobody_waits, rate in zip(pools, full, capped, strict=True)
+        replace(pool, full_rps=where_nobody_waits, capacity_rps=rate, weight=weight)
+        for pool, where_nobody_waits, rate, weight in zip(pools, full, capped, weights, strict=True)
     )
     return PricedBucket(
         phase=pools[0].phase,
@@ -196,14 +197,14 @@ def _parting(
             count=pool.count,
             full_rps=rate,
             most_rps=_most_rps(pool, of_pool, buckets, levels, (rate, sum(full)), arrivals),
-            weight=rate,
+            weight=pool.weight,
             ranks=pool.server.parallel.dp,
             answer_ms=_answer_ms(pool, of_pool, buckets, rate, levels),
         )
         for pool, of_pool, rate in zip(pools, servers, full, strict=True)
         if not isinstance(of_pool, DecodeServers)
     ]
-    return Parting(kinds, buckets, levels, arrivals) if kinds else None
+    return Parting(kinds, buckets, levels, arrivals).weighed() if kinds else None
 
 
 def _most_rps(
@@ -232,13 +233,10 @@ def _alike(
 ) -> list[float]:
     """Rates of decode servers that are alike to a router: each endpoint has as many sequences as the one that can have
     fewest, and by Little's law yields them as fast as its steps are then."""
-    answer = float(buckets.weights[0] @ buckets.answers)
     endpoints = [pool.server.parallel.dp if by_rank else 1 for pool in pools]
 
     def sequences(number: int, rate: float) -> float:
-        of_pool, batch = servers[number], np.array([[float(pools[number].server.batch_size)]])
-        assert isinstance(of_pool, DecodeServers), "servers that decode"
-        return rate * answer * float(of_pool.tpot_ms(buckets, np.array([[rate]]), batch, 0.0)[0, 0]) / MS_PER_S
+        return _sequences(pools[number], servers[number], buckets, rate)
 
     fewest = min(sequences(n, rate) / ends for n, (rate, ends) in enumerate(zip(capped, endpoints, strict=True)))
     rates = []
@@ -249,6 +247,31 @@ def _alike(
             low, high = (middle, high) if sequences(number, middle) <= fewest * ends else (low, middle)
         rates.append(high)
     return rates
+
+
+def _sequences(pool: BucketPool, servers: Servers, buckets: Buckets, rate: float) -> float:
+    """That one decode server has in answer at a rate, by Little's law."""
+    assert isinstance(servers, DecodeServers), "servers that decode"
+    answer, batch = float(buckets.weights[0] @ buckets.answers), np.array([[float(pool.server.batch_size)]])
+    return rate * answer * float(servers.tpot_ms(buckets, np.array([[rate]]), batch, 0.0)[0, 0]) / MS_PER_S
+
+
+def _decode_weights(
+    pools: Sequence[BucketPool],
+    servers: Sequence[Servers],
+    buckets: Buckets,
+    capped: Sequence[float],
+    arrivals: Arrivals,
+) -> list[float]:
+    """Under which each decode server gets the rate that it serves: the sequences that it then has; 0 where the router
+    does not weigh, and those that are given."""
+    given = [pool.weight for pool in pools]
+    if not arrivals.layers[0].weighs or pools[0].phase is not Phase.DECODE or all(given) or not any(capped):
+        return given
+    held = [
+        _sequences(pool, of_pool, buckets, rate) for pool, of_pool, rate in zip(pools, servers, capped, strict=True)
+    ]
+    return [sequences / max(held) for sequences in held]
 
 
 def _answer_ms(pool: BucketPool, servers: Servers, buckets: Buckets, rate: float, levels: Levels) -> float:

@@ -127,6 +127,7 @@ class ReplayServers:
 def _intervals(plan: Plan, numbers: Mapping[str, int]) -> tuple[Interval, ...]:
     """Servers of both phases stand in prefill alone."""
     mixed = {island.id for island in plan.islands if island.phase is Phase.MIXED}
+    weights = {pool.island: pool.weight for pool in plan.outlook.pools}
     return intervals_of(
         [
             Duty(
@@ -135,6 +136,7 @@ def _intervals(plan: Plan, numbers: Mapping[str, int]) -> tuple[Interval, ...]:
                 end=route.range_end,
                 pool=numbers[route.island],
                 share=route.share,
+                weight=weights.get(route.island, 0.0),
             )
             for route in plan.routing
             if route.share > 0 and not (route.phase is Phase.DECODE and route.island in mixed)
@@ -144,13 +146,15 @@ def _intervals(plan: Plan, numbers: Mapping[str, int]) -> tuple[Interval, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duty:
-    """A pool, by its number, takes `share` of the prompts of `start` <= tokens < `end` in a phase."""
+    """A pool, by its number, takes `share` of the prompts of `start` <= tokens < `end` in a phase. `weight`: as of
+    `BucketPool`."""
 
     phase: Phase
     start: int
     end: int
     pool: int
     share: float
+    weight: float = 0.0
 
 
 def intervals_of(duties: Sequence[Duty]) -> tuple[Interval, ...]:
@@ -171,7 +175,7 @@ def intervals_of(duties: Sequence[Duty]) -> tuple[Interval, ...]:
 def _shares(duties: Sequence[Duty], phase: Phase, start: int) -> tuple[PoolShare, ...]:
     """Of a phase for prompts of `start` tokens."""
     return tuple(
-        PoolShare(pool=duty.pool, share=duty.share)
+        PoolShare(pool=duty.pool, share=duty.share, weight=duty.weight)
         for duty in duties
         if duty.phase is phase and duty.start <= start < duty.end
     )

@@ -72,6 +72,7 @@ class PooledReplay:
                         end=pool.end,
                         pool=number,
                         share=pool.share,
+                        weight=pool.weight,
                     )
                     for number, pool in enumerate(pools)
                     if pool.share > 0

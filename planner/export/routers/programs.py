@@ -23,7 +23,7 @@ from planner.export.routers.gateways import (
 from planner.export.routers.haproxy import Backend, PhaseServers, haproxy_process, phase_servers
 from planner.export.routers.intervals_served import ServedInterval, chosen, island_requests, served_intervals
 from planner.export.routers.pairings import by_prefix, by_speed, plan_gateways
-from planner.export.routers.speeds import island_loads, server_counts
+from planner.export.routers.speeds import island_loads, server_counts, weighed_loads
 from planner.export.seams import Deployment, Endpoint, Router, RouterFiles, RouterProcess
 from planner.export.summary import balanced
 
@@ -52,7 +52,7 @@ def render_programs(deployment: Deployment, endpoints: Sequence[Endpoint], *, di
         (gateway, gateway_process(deployment, endpoints, replace(gateway, reached=_reached(name, phases, gateway))))
         for gateway in gateways
     ]
-    backends = [_backend(i, programs, endpoints, phases[i.number], direct=direct) for i in intervals]
+    backends = [_backend(deployment.plan, i, programs, endpoints, phases[i.number], direct=direct) for i in intervals]
     front = haproxy_process(deployment, backends, name)
     return RouterFiles(processes=(front, *(process for _, process in programs)))
 
@@ -66,10 +66,10 @@ def _phases(plan: Plan, interval: ServedInterval, endpoints: Sequence[Endpoint])
         phase_servers(
             interval.number,
             phase,
-            [(endpoint, loads.get(endpoint.island.id, 0.0)) for endpoint in chosen(names, endpoints)],
+            [(endpoint, weights.get(endpoint.island.id, 0.0)) for endpoint in chosen(names, endpoints)],
         )
         for phase, names in rows
-        for loads in [island_loads(plan, interval, phase)]
+        for weights in [weighed_loads(plan, island_loads(plan, interval, phase))]
     )
 
 
@@ -80,6 +80,7 @@ def _reached(host: str, phases: Mapping[int, Sequence[PhaseServers]], gateway: G
 
 
 def _backend(
+    plan: Plan,
     interval: ServedInterval,
     programs: Sequence[tuple[Gateway, RouterProcess]],
     endpoints: Sequence[Endpoint],
@@ -87,7 +88,7 @@ def _backend(
     *,
     direct: bool,
 ) -> Backend:
-    shares = dict(interval.mixed)
+    shares = weighed_loads(plan, dict(interval.mixed))
     return Backend(
         interval=interval,
         programs=tuple(

@@ -2,15 +2,17 @@
 them by, and which of them are equal to one that cannot.
 
 symbol   meaning                                                                  unit        source
+w        of the plan's pool, of one server                                        of 1        `BucketPool.weight`
 p, s     a range's part of all requests; an island's share of the range           0..1        the plan's routes
 t        step of the island's engines at the batch that the plan counts on        ms          `Route.step_ms`
 load     prefill, and both phases in one: sum of p s over the ranges              of 1
          decode: sum of p s t over the ranges, as parts of all islands' sum       of 1
 
-A server's weight is its load. By least requests for the weight, servers hold requests as their weights are: a decode
-server answers for as long as its steps take, so that by Little's law it holds rate x time, and prefill servers that are
-loaded alike let prompts wait alike and hold them as their rates are. Both then take the plan's shares at the plan's
-rate. Where shares are meant as they are, requests go in turn, and t counts 1.
+Where the plan was made for a router that counts for weights, a server's weight is w; else its load. By least requests
+for the weight, servers hold requests as their weights are: a decode server answers for as long as its steps take, so
+that by Little's law it holds rate x time, and prefill servers that are loaded alike let prompts wait alike and hold
+them as their rates are. Both then take the plan's shares at the plan's rate. Where shares are meant as they are,
+requests go in turn, and t counts 1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,6 +43,16 @@ def island_loads(plan: Plan, interval: ServedInterval, phase: Phase) -> dict[str
         loads[route.island] = loads.get(route.island, 0.0) + _load(route, routes, timed=balanced(plan))
     total = sum(loads.values())
     return {name: load / total for name, load in loads.items()}
+
+
+def weighed_loads(plan: Plan, loads: Mapping[str, float]) -> dict[str, float]:
+    """The loads of some islands, in all as much, parted as a program that counts weighs them: by the weights of the
+    plan's pools, where it has any of all."""
+    weights = {pool.island: pool.count * pool.weight for pool in plan.outlook.pools if pool.island in loads}
+    if len(weights) < len(loads) or not all(weights.values()):
+        return dict(loads)
+    scale = sum(loads.values()) / sum(weights.values())
+    return {name: scale * weights[name] for name in loads}
 
 
 def _load(route: Route, routes: Sequence[Route], *, timed: bool) -> float:

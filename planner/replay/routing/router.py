@@ -14,7 +14,7 @@ from random import Random
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.fleet import Interval, PoolShare, ReplayFleet
 from planner.domain.layout import Phase
-from planner.domain.serving.routers import Counted, Freed, Layers
+from planner.domain.serving.routers import Counted, Freed, Layers, RouterLayer
 from planner.replay.requests import RequestTable
 from planner.replay.routing.choosers import InTurn
 from planner.replay.routing.layers import Choice, Ledger, Server, Taker, by_engine, choice_of
@@ -109,19 +109,22 @@ class Router:
     def _route(
         self, fleet: ReplayFleet, interval: Interval, servers: Sequence[Sequence[Server]], random: Random
     ) -> Route:
+        behaviour = self._behaviour
         kinds: dict[bool, list[PoolShare]] = {}
         for row in interval.prefill:
             kinds.setdefault(fleet.pools[row.pool].phase is Phase.MIXED, []).append(row)
         groups, shares = [], []
         for mixed, rows in kinds.items():
-            layers = self._behaviour.mixed if mixed else self._behaviour.prefill
-            groups.append(TakerGroup(layers, _weighed(rows, servers), random))
+            layers = behaviour.mixed if mixed else behaviour.prefill
+            groups.append(TakerGroup(layers, _weighed(layers[0], rows, servers), random))
             shares.append(sum(row.share for row in rows))
         route = Route(interval.end, groups, shares)
         for row in interval.decode:
             route.decode += [server for server in servers[row.pool] if isinstance(server, DecodeServer)]
         if route.decode:
-            route.decode_choice = choice_of(self._behaviour.decode, _weighed(interval.decode, servers), random)
+            route.decode_choice = choice_of(
+                behaviour.decode, _weighed(behaviour.decode[0], interval.decode, servers), random
+            )
         route.refresh()
         return route
 
@@ -191,6 +194,11 @@ class Router:
         return server
 
 
-def _weighed(rows: Sequence[PoolShare], servers: Sequence[Sequence[Server]]) -> _Pools:
-    """The servers of each pool, each with its part of the pool's share."""
-    return [[(server, row.share / len(servers[row.pool])) for server in servers[row.pool]] for row in rows]
+def _weighed(layer: RouterLayer, rows: Sequence[PoolShare], servers: Sequence[Sequence[Server]]) -> _Pools:
+    """The servers of each pool, each with its weight where the layer counts and there is one, else with its part of the
+    pool's share."""
+    weighs = layer.weighs and all(row.weight for row in rows)
+    return [
+        [(server, row.weight if weighs else row.share / len(servers[row.pool])) for server in servers[row.pool]]
+        for row in rows
+    ]
