@@ -209,7 +209,9 @@ class FakeJudges:
 
     def true_rps(self, point: Point) -> float:
         better = 1.09 if self._space.value(point, "shape", 0) == 1 else 1.0
-        smaller = 1.04 if any(dial.kind == "batch" and v for dial, v in zip(self._space.dials, point, strict=True)) else 1.0
+        smaller = (
+            1.04 if any(dial.kind == "batch" and v for dial, v in zip(self._space.dials, point, strict=True)) else 1.0
+        )
         return float(self.priced(point).rate_rps) * better * smaller  # type: ignore[attr-defined]
 
     def replayed_rps(self, point: Point, *_arguments: object, **_settings: object) -> float:

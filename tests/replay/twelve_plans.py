@@ -143,9 +143,7 @@ def replayed_promise(plan: Plan) -> ReplayResult:
     """The plan at its promise, with so many requests that the smallest bucket gets `LEAST`, and as many as tell."""
     smallest = min(row.part for row in plan.buckets.latencies)
     requests = round(_SPARE * LEAST / (smallest * len(SEEDS) * (1 - _WARM_UP)))
-    settings = ReplaySettings(
-        router=plan.scenario.router, seeds=SEEDS, requests=requests, warm_up=_WARM_UP
-    )
+    settings = ReplaySettings(router=plan.scenario.router, seeds=SEEDS, requests=requests, warm_up=_WARM_UP)
     result = pipeline.replay(plan, plan.scenario.workload, settings, plan.buckets.promise_rps)
     if not result.requests_to_tell:
         return result

@@ -191,12 +191,13 @@ def _parting(
     for a first token, or a server takes none."""
     if not parts_unevenly(arrivals.layers) or not levels.bounds_ttft or not all(full):
         return None
+    together = sum(pool.count * rate for pool, rate in zip(pools, full, strict=True))
     kinds = [
         Kind(
             servers=of_pool,
             count=pool.count,
             full_rps=rate,
-            most_rps=_most_rps(pool, of_pool, buckets, levels, (rate, sum(full)), arrivals),
+            most_rps=_most_rps(pool, of_pool, buckets, levels, (rate, together), arrivals),
             weight=pool.weight,
             ranks=pool.server.parallel.dp,
             answer_ms=_answer_ms(pool, of_pool, buckets, rate, levels),
