@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from planner.domain import (
-    RouterPolicy,
     RoutingForm,
     RoutingSettings,
     Scenario,

@@ -9,7 +9,7 @@ import pytest
 from reference_data import reference_path
 
 from planner import pipeline
-from planner.domain import Plan, RequestTrace, RouterPolicy, behaviour_of
+from planner.domain import Plan, RequestTrace, RouterPolicy
 from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, ReplaySettings
 from planner.files import scenario_from_document
 from planner.files.tables.traces.reader import read_trace

@@ -14,7 +14,7 @@ import pytest
 from edited_documents import of_before_digests, resealed, unverified
 from placed_plans import placed_by_hand
 
-from planner.domain import LengthProfile, Plan, PoolDrafts, RouterPolicy
+from planner.domain import LengthProfile, Plan, PoolDrafts
 from planner.domain.serving.replayed import ReplayedChoice, ReplayedRates
 from planner.errors import InputError
 from planner.files import encode_plan, load_run, plan_document, plan_schema, write_run

@@ -49,7 +49,7 @@ def weighed_loads(plan: Plan, loads: Mapping[str, float]) -> dict[str, float]:
     """The loads of some islands, in all as much, parted as a program that counts weighs them: by the weights of the
     plan's pools, where it has any of all."""
     weights = {pool.island: pool.count * pool.weight for pool in plan.outlook.pools if pool.island in loads}
-    if len(weights) < len(loads) or not all(weights.values()):
+    if not weights or len(weights) < len(loads) or not all(weights.values()):
         return dict(loads)
     scale = sum(loads.values()) / sum(weights.values())
     return {name: scale * weights[name] for name in loads}
