@@ -71,8 +71,8 @@ def test_it_is_said_saved_and_read() -> None:
 
 
 def test_who_tells_lengths_by_bytes_has_one_bucket_of_a_phase() -> None:
-    for router, buckets in (("haproxy", 1), ("llm-d", 2), ("", 2)):
-        scenario = planned().scenario
+    for router, buckets in (("haproxy", 1), ("llm-d", 2), ("", 1), ("none", 2)):
+        scenario = planned("haproxy").scenario
         routed = replace(scenario, deploy=replace(scenario.deploy, router=router))
         assert routed.most_buckets == buckets
         assert (routed.router.measure is LengthMeasure.TOKENS) == (buckets > 1)
@@ -104,7 +104,9 @@ def test_decode_servers_that_are_alike_to_a_router_have_as_many_sequences_each()
     """One that is started for half as many holds the other back; by Little's law rate times step is the same of both,
     and who has fewer than it could takes shorter steps."""
     scenario: Scenario = planned().scenario
-    blind = replace(scenario, deploy=replace(scenario.deploy, **BLIND))
+    blind = replace(
+        scenario, deploy=replace(scenario.deploy, **BLIND), routing=replace(scenario.routing, policy=None)
+    )
     (large,) = [replace(pool, count=1) for pool in planned().outlook.pools if pool.phase is Phase.DECODE]
     small = replace(large, server=replace(large.server, batch_size=large.server.batch_size // 2))
     others = [pool for pool in planned().outlook.pools if pool.phase is Phase.PREFILL]
