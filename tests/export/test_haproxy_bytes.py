@@ -23,7 +23,7 @@ from planner.errors import ExportError, InputError
 from planner.export import ExportOptions, render
 from planner.export.routers.haproxy import LUA_FILE
 
-BYTES = ExportOptions(router_counts="bytes")
+BYTES, REQUESTS = ExportOptions(router_counts="bytes"), ExportOptions(router_counts="requests")
 LONG, SHORT = 40_000, 300
 COUNT, AT_ONCE, LATE = 60, 24, 40
 
@@ -102,13 +102,13 @@ def test_the_script_goes_along_and_prefill_alone_is_counted(target: str) -> None
     assert "nbthread 1\n" in text  # HAProxy's filters of several threads lose what they counted
     assert re.findall(r"^backend (\S+)\n(?:    .*\n)*?    filter lua", text, re.MULTILINE) == ["prefill-0"]
     assert any("register_filter" in text for name, text in files.items() if target == "lws" or name == LUA_FILE)
-    assert "lua" not in config(render(unequal_plan(), target=target))
+    assert "lua" not in config(render(unequal_plan(), target=target, options=REQUESTS))
 
 
-def test_bytes_are_refused_where_nobody_counts_them() -> None:
+def test_what_is_counted_is_asked_of_haproxy_alone_and_bytes_where_it_chooses_prefill_servers() -> None:
     for router, target in (("vllm", "lws"), ("llm-d", "llm-d"), ("none", "lws")):
         with pytest.raises(ExportError, match="router_counts: must be left out unless the router is haproxy"):
-            render(unequal_plan(), target=target, router=router, options=BYTES)
+            render(unequal_plan(), target=target, router=router, options=REQUESTS)
     cached = unequal_plan(policy=RouterPolicy.PREFIX_AWARE)
     for plan, engine in (
         (unequal_plan(RoutingForm.TABLE), "vllm"),
@@ -116,7 +116,6 @@ def test_bytes_are_refused_where_nobody_counts_them() -> None:
         (aggregated_plan(), "vllm"),
         (unequal_plan(), "sglang"),
     ):
-        with pytest.raises(InputError, match="must be requests unless HAProxy itself chooses the prefill servers"):
-            render(plan, engine=engine, options=BYTES)
-    with pytest.raises(InputError, match="router_counts: must be one of requests, bytes, got 'tokens'"):
+        assert "lua" not in config(render(plan, engine=engine, options=BYTES))
+    with pytest.raises(InputError, match="router_counts: must be one of bytes, requests, got 'tokens'"):
         render(unequal_plan(), options=replace(BYTES, router_counts="tokens"))

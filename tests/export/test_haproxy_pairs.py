@@ -58,7 +58,10 @@ def unequal_plan(
 
 def test_servers_are_taken_by_their_load_and_a_dead_one_costs_what_it_answers(tmp_path: Path) -> None:
     plan, victim = unequal_plan(), "unequal-fast-0"
-    with running(plan, tmp_path, router="haproxy", engine="vllm", alone=[victim], seconds=0.02) as programs:
+    options = ExportOptions(router_counts="requests")
+    with running(
+        plan, tmp_path, router="haproxy", engine="vllm", alone=[victim], seconds=0.02, options=options
+    ) as programs:
         sent = send(programs.url, trace_requests(COUNT, plan), at_once=24)
         records = programs.records()
         assert not decoded_after_its_client_left(programs, COUNT)

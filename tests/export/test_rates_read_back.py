@@ -133,6 +133,7 @@ def test_phases_may_have_buckets_of_their_own() -> None:
         workload="mooncake-conversation",
         slo={"ttft_ms": 10_000, "tpot_ms": 60, "percentile": 99},
         serving="split",
+        routing={"policy": "least_work"},
         simplicity=0,
     ).record
     starts = {phase: {route.range_start for route in planned.routing if route.phase is phase} for phase in PHASES}

@@ -23,10 +23,11 @@ from planner.domain.serving.programs import Surroundings
 from planner.domain.serving.routers import Rule
 from planner.errors import InputError
 from planner.export import ExportOptions, render
-from planner.export.routers.haproxy import body_bytes
+from planner.export.routers.haproxy import LUA_FILE, body_bytes
 from planner.export.routers.intervals import routed_buckets
 from planner.export.routers.intervals_served import server_weights
 from planner.export.routers.registry import ROUTERS
+from planner.export.templating import file_of
 
 DRAWN = range(8)
 _NAMES = re.compile(r' "?[a-z0-9.-]+(?:\.\$\{NAMESPACE\}[a-z.]+)?:(\d+)"? (weight|check)')
@@ -64,10 +65,11 @@ def test_haproxy_takes_the_configuration_of_drawn_plans(tmp_path: Path) -> None:
         target = ("lws", "script", "kubernetes")[seed % 3]
         path = tmp_path / f"{seed}.cfg"
         text = config(render(drawn_plan(seed), target=target, router="haproxy"))
+        (tmp_path / LUA_FILE).write_text(file_of(LUA_FILE))
         path.write_text(_NAMES.sub(r' "${ADDRESS}:\1" \2', text))  # nobody is asked for names
         environment = os.environ | {"ADDRESS": "127.0.0.1", "NAMESPACE": "default"}
         done = subprocess.run(
-            [*program, "-c", "-f", path], capture_output=True, text=True, env=environment, check=False
+            [*program, "-c", "-f", path], capture_output=True, text=True, env=environment, check=False, cwd=tmp_path
         )
         assert (done.returncode, "WARNING" in done.stderr) == (0, False), done.stderr
 

@@ -287,7 +287,8 @@ def test_nothing_is_given_up_for_simplicity_where_none_is_asked_for() -> None:
 
 def test_a_bound_on_some_lengths_alone_is_a_cut_point() -> None:
     asked = {**LEVELS, "ranges": [{"from": 0, "to": 1536, "ttft_ms": 2000}]}
-    prices = BucketPrices(question_of(scenario(**{**CASES["levels"], "slo": asked})))
+    case = {**CASES["levels"], "slo": asked, "routing": {"policy": "least_work"}}
+    prices = BucketPrices(question_of(scenario(**case)))
     for phase in PHASES:
         spans = prices.question.workload.ranges
         starts = {spans[first].start for first, _ in prices.phases[phase].buckets.intervals}

@@ -104,9 +104,7 @@ def test_decode_servers_that_are_alike_to_a_router_have_as_many_sequences_each()
     """One that is started for half as many holds the other back; by Little's law rate times step is the same of both,
     and who has fewer than it could takes shorter steps."""
     scenario: Scenario = planned().scenario
-    blind = replace(
-        scenario, deploy=replace(scenario.deploy, **BLIND), routing=replace(scenario.routing, policy=None)
-    )
+    blind = replace(scenario, deploy=replace(scenario.deploy, **BLIND), routing=replace(scenario.routing, policy=None))
     (large,) = [replace(pool, count=1) for pool in planned().outlook.pools if pool.phase is Phase.DECODE]
     small = replace(large, server=replace(large.server, batch_size=large.server.batch_size // 2))
     others = [pool for pool in planned().outlook.pools if pool.phase is Phase.PREFILL]

@@ -79,8 +79,9 @@ def test_of_handed_over_caches_all_or_none_hold_what_drafts() -> None:
     """Short prompts are under a bound that drafts alone keep; what decodes the others would be better off without, and
     drafts as little as it can."""
     levels = {"ranges": [{"from": 0, "to": 1024, "tpot_ms": 14}]}
-    two_buckets = {"workload": "azure-conv-2023", "routing": {"most": 2}, "simplicity": 0, "serving": "split"}
-    made = plan(bucketed({"H200": 64}, cost={"speculation": "auto"}, slo=levels, **two_buckets))
+    two_buckets = {"workload": "azure-conv-2023", "simplicity": 0, "serving": "split"}
+    routing = {"most": 2, "policy": "least_work"}
+    made = plan(bucketed({"H200": 64}, cost={"speculation": "auto"}, slo=levels, routing=routing, **two_buckets))
     decode = {pool.start: pool.server.drafted for pool in made.outlook.pools if pool.phase is Phase.DECODE}
     assert decode == {0: 3, 1024: 1}
 

@@ -13,10 +13,12 @@
 Who sends each request where least is keeps counts equal for their weights: x T(x) / (e w) is the same of all kinds, as
 by Little's law what is there is the rate times the stay. So a server that is done sooner gets more than its share of
 the speed, and one that is slow for its endpoints fills up first; T grows without end towards F, which no kind passes.
-Weights that count the stay (a = 1) load all kinds alike, and those of speed alone keep a slow one's queue short.
+Weights that count the stay (a = 1) load all kinds alike, and those of speed alone keep a slow one's queue short. In w
+and X no server's rate is more than its NICs and places let through.
 A blind router's endpoints have equal queues, which a slow one takes longer to work off: what X is to kind i is that of
 as many endpoints of its own speed, F / e times all endpoints.
-The bucket serves the highest rate at which, over all kinds together, no more are late than may be.
+The bucket serves the highest rate at which, over all kinds together, no more are late than may be; no more than behind
+a router that knows all, which is priced kind by kind.
 Where counts decide nothing (draws, turns, work as engines tell it) shares are those of weights or speeds.
 Sources: Little 1961; facts on promises and routers; held against replays in tests/replay/test_router_promises.py.
 """
@@ -86,12 +88,16 @@ class _Curve:
 
 
 class Parting:
-    """The servers of a bucket behind a router; `levels` with what the first decode step takes."""
+    """The servers of a bucket behind a router; `levels` with what the first decode step takes. `knowing_rps`: what they
+    serve behind one that knows all, which is the most."""
 
-    def __init__(self, kinds: Sequence[Kind], buckets: Buckets, levels: Levels, arrivals: Arrivals) -> None:
+    def __init__(
+        self, kinds: Sequence[Kind], buckets: Buckets, levels: Levels, arrivals: Arrivals, knowing_rps: float
+    ) -> None:
         self._kinds, self._buckets, self._levels, self._arrivals = kinds, buckets, levels, arrivals
         self._first = arrivals.layers[0]
-        self._together = sum(kind.count * kind.full_rps for kind in kinds)
+        self._knowing_rps = knowing_rps
+        self._together = sum(kind.count * min(kind.full_rps, kind.most_rps) for kind in kinds)
         self._curves = [self._curve(kind) for kind in kinds]
         fresh = kinds[0].servers
         lengths = fresh.fresh if isinstance(fresh, PrefillServers) else fresh.prompts.fresh
@@ -183,7 +189,7 @@ class Parting:
         """The same with weights under which most is served, where the router has any and they are not given."""
         if not self._first.weighs or all(self.weights):
             return self
-        full = [kind.full_rps for kind in self._kinds]
+        full = [min(kind.full_rps, kind.most_rps) for kind in self._kinds]
         stays = [
             float(np.interp(_USUAL_LOAD * rate, curve.rates, stay_ms))
             for rate, curve, stay_ms in zip(full, self._curves, self._stays_ms, strict=True)
@@ -249,7 +255,7 @@ class Parting:
     @cached_property
     def highest(self) -> list[float]:
         """x of each kind at the highest rate that holds."""
-        low, high = 0.0, self._together
+        low, high = 0.0, min(self._together, self._knowing_rps)
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             low, high = (middle, high) if self.holds(middle) else (low, middle)

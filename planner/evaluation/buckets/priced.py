@@ -30,6 +30,7 @@ from planner.cost.serving import (
     parts_unevenly,
 )
 from planner.domain import BucketPool, CountDispersion, Endpoints, Phase, Question, Reach, halves_of
+from planner.domain.serving.routers import LEAST_WORK
 from planner.units import MS_PER_S
 
 Servers = PrefillServers | DecodeServers | MixedServers
@@ -156,11 +157,15 @@ def _priced(
     servers = tuple(servers_of(question, pool, buckets, reaches.get(pool.island)) for pool in pools)
     full = [_full_rps(pool, of_pool, buckets, levels) for pool, of_pool in zip(pools, servers, strict=True)]
 
-    def capped_rps(number: int, together: float) -> float:
-        return _capped_rps(pools[number], servers[number], buckets, levels, together, arrivals)
+    parts = _parts(full, levels, arrivals) and pools[0].phase is not Phase.DECODE
+    seeing = replace(arrivals, layers=LEAST_WORK.prefill) if parts else arrivals
 
-    parting = _parting(pools, servers, full, buckets, levels, arrivals)
-    capped = parting.highest if parting else served_together([pool.count for pool in pools], full, capped_rps)
+    def capped_rps(number: int, together: float) -> float:
+        return _capped_rps(pools[number], servers[number], buckets, levels, together, seeing)
+
+    capped = served_together([pool.count for pool in pools], full, capped_rps)
+    parting = _parting(pools, servers, full, capped, buckets, levels, arrivals) if parts else None
+    capped = parting.highest if parting else capped
     if pools[0].phase is Phase.DECODE and not arrivals.layers[0].by_speed:
         capped = _alike(pools, servers, buckets, capped, by_rank=arrivals.layers[0].among is Endpoints.RANK)
     weights = parting.weights if parting else _decode_weights(pools, servers, buckets, capped, arrivals)
@@ -179,18 +184,23 @@ def _priced(
     )
 
 
+def _parts(full: Sequence[float], levels: Levels, arrivals: Arrivals) -> bool:
+    """Whether the router parts requests otherwise than by speed, where somebody waits for a first token and each server
+    takes some."""
+    return parts_unevenly(arrivals.layers) and levels.bounds_ttft and all(full)
+
+
 def _parting(
     pools: Sequence[BucketPool],
     servers: Sequence[Servers],
     full: Sequence[float],
+    knowing: Sequence[float],
     buckets: Buckets,
     levels: Levels,
     arrivals: Arrivals,
-) -> Parting | None:
-    """How the router parts the requests of servers that take prompts in; None where it does so by speed, nobody waits
-    for a first token, or a server takes none."""
-    if not parts_unevenly(arrivals.layers) or not levels.bounds_ttft or not all(full):
-        return None
+) -> Parting:
+    """How the router parts the requests of servers that take prompts in; `knowing`: what each serves behind one that
+    knows all."""
     together = sum(pool.count * rate for pool, rate in zip(pools, full, strict=True))
     kinds = [
         Kind(
@@ -205,7 +215,8 @@ def _parting(
         for pool, of_pool, rate in zip(pools, servers, full, strict=True)
         if not isinstance(of_pool, DecodeServers)
     ]
-    return Parting(kinds, buckets, levels, arrivals).weighed() if kinds else None
+    knowing_rps = sum(pool.count * rate for pool, rate in zip(pools, knowing, strict=True))
+    return Parting(kinds, buckets, levels, arrivals, knowing_rps).weighed()
 
 
 def _most_rps(
