@@ -99,7 +99,10 @@ def _pool_closers(plan: Plan, certificate: Certificate) -> Iterator[str]:
         yield f"a `search.gap` below {search.gap:g}"
     if scenario.simplicity > 0:
         yield "`simplicity: 0`"
-    yield f"more buckets (`routing.most` above {scenario.most_buckets})"
+    if scenario.most_buckets == scenario.routing.most:
+        yield f"more buckets (`routing.most` above {scenario.most_buckets})"
+    else:
+        yield "more buckets (a `deploy.router` that counts tokens, such as llm-d)"
     if STOPPED not in certificate.note:
         yield f"a `search.work_limit` above {search.work_limit:g}"
 

@@ -79,7 +79,7 @@ def _buckets(plan: Plan) -> DataTable:
         Column("Pools could serve, requests/s", lambda bucket: bucket.capacity_rps, rate),
         Column("Served by", lambda bucket: ", ".join(f"{pool.island} {percent(pool.share)}" for pool in bucket.pools)),
     )
-    caption = "The router sends a request to the pools of its bucket, there to the server with the least work."
+    caption = "The router sends a request to the pools of its bucket, there to the server that it chooses."
     return table_of(columns, (bucket for phase in PHASES for bucket in buckets_of(plan, phase))).block(caption)
 
 

@@ -46,7 +46,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "prefill": "Reading the prompt, all its tokens at once; bound by arithmetic. It decides the TTFT.",
         "decode": "Writing the answer, token by token; bound by memory bandwidth. It decides the TPOT.",
         "mixed": "Prefill and decode on the same GPUs (aggregated serving).",
-        "pool": "Equal servers behind one bucket; a request goes to the one with the least work.",
+        "pool": "Equal servers behind one bucket; a request goes to the one that the router chooses.",
         "server": "One copy of the model on so many GPUs of one type, run by one engine.",
         "bucket": "An interval of prompt lengths. The router sends a request to the pools of its bucket.",
         "island": "GPUs of one type that serve one phase together as one unit.",
