@@ -65,8 +65,7 @@ def prepare() -> None:
     runtime = import_module("triton").runtime  # Dynamo's version asks it for what follows
     runtime.driver.active.get_current_target.return_value.backend = "cuda"
     runtime.jit.JITFunction = MagicMock
-    for name in _FIRST:
-        import_module(name)
+    judging.import_first(_FIRST)
 
 
 def load(architecture: str = "") -> Any:

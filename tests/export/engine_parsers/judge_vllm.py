@@ -81,8 +81,7 @@ def _rocm(architecture: str) -> Any:
 def prepare() -> None:
     """Imports what asks for no GPU: vLLM's package, and the libraries that take longest."""
     stand_in(_STOOD_IN)
-    for name in _FIRST:
-        import_module(name)
+    judging.import_first(_FIRST)
 
 
 def make_platform(architecture: str = "") -> Any:

@@ -18,7 +18,8 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
@@ -90,6 +91,14 @@ def reason(error: Exception) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1]
     text = f"{type(error).__name__}: {str(error)[:_LONGEST_ERROR]}"
     return f"{text} [{'/'.join(Path(last.filename).parts[-2:])}:{last.lineno}: {last.line}]"
+
+
+def import_first(names: Iterable[str]) -> None:
+    """Imports libraries that take long and ask for no GPU. One of them, transformers, writes every configuration that
+    it reads into its log, and one of a quantised model has 90,000 lines: here it writes that there is one."""
+    for name in names:
+        import_module(name)
+    import_module("transformers").PretrainedConfig.__repr__ = object.__repr__
 
 
 def refuse(message: str) -> None:
