@@ -112,7 +112,7 @@ def _solver(name: str, settings: AssignmentSettings, work: _Work) -> pulp.LpSolv
         return pulp.PULP_CBC_CMD(msg=False, gapRel=settings.gap, threads=1, maxNodes=nodes)
     import highspy  # noqa: PLC0415  (it is there: `available_solver` has looked)
 
-    return pulp.HiGHS(
+    return _Highs(
         msg=False,
         gapRel=settings.gap,
         threads=1,
@@ -120,6 +120,21 @@ def _solver(name: str, settings: AssignmentSettings, work: _Work) -> pulp.LpSolv
         callbacksToActivate=[highspy.cb.HighsCallbackType.kCallbackMipInterrupt],
         presolve="off" if work.small else "choose",
     )
+
+
+class _Highs(pulp.HiGHS):  # type: ignore[misc]  # the library is not typed
+    """PuLP's HiGHS, told at once which columns are whole: each telling looks at all columns."""
+
+    def buildSolverModel(self, programme: pulp.LpProblem) -> None:  # noqa: N802  (PuLP's name)
+        """Hands the programme over."""
+        import highspy  # noqa: PLC0415  (as above)
+
+        self.mip = False  # PuLP tells of no column, then
+        super().buildSolverModel(programme)
+        integers = [variable.index for variable in programme.variables() if variable.cat == pulp.LpInteger]
+        programme.solverModel.changeColsIntegrality(
+            len(integers), integers, [highspy.HighsVarType.kInteger] * len(integers)
+        )
 
 
 def _proven(name: str, model: pulp.LpProblem, status: int, settings: AssignmentSettings) -> bool | None:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
@@ -262,6 +263,11 @@ class Workload:
         return max(r.longest_input_tokens for r in self.ranges)
 
 
+MOST_KEPT = 16
+"""Of normal distributions, thousands of lengths each, that were worked out before."""
+
+
+@lru_cache(maxsize=MOST_KEPT)
 def truncated_normal(
     *,
     name: str,

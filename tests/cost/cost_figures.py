@@ -5,6 +5,7 @@ sheet (`compute` to `gemm_ms`). Only the efficiency factors are the package's: t
 """
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,9 @@ GPU_NAMES = tuple(sorted(load_gpu_specs()))
 PLAIN = CostSettings(two_micro_batches=False, balanced_experts=True)  # every SM computes, nothing is hidden
 
 
+@cache
 def gpu(name: str) -> GpuSpec:
-    """A shipped GPU type."""
+    """A shipped GPU type, read once: properties ask for it thousands of times."""
     return load_gpu_spec(name)
 
 

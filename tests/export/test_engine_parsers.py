@@ -101,6 +101,27 @@ def test_parsers_say_no(engine: str, line: Sequence[str], mistakes: Sequence[tup
         assert told in verdict.error, other
 
 
+AMDS = tuple(
+    Gpus(name=name, compute_capability="9.4", memory_bytes=205_822_885_888, count=8, architecture=architecture)
+    for name, architecture in (("MI300X", "gfx942"), ("MI355X", "gfx950"))
+)
+
+
+@pytest.mark.parametrize(
+    ("engine", "words", "refusals"),
+    [
+        ("vllm", ("--tensor-parallel-size=8", "--quantization=gptq_marlin"), ("", "in rocm", "in rocm")),
+        ("sglang", ("--tp-size=8", "--quantization=mxfp4"), ("", "Unknown quantization method: mxfp4", "")),
+    ],
+)
+def test_each_architecture_has_an_engine_of_its_own(engine: str, words: Sequence[str], refusals: Sequence[str]) -> None:
+    """The engine looks once at whose GPUs it runs on; NVIDIA's may well refuse the line for another reason."""
+    lines = [case(words, "llama-3.1-70b", gpu=gpus) for gpus in (H20, *AMDS)]
+    for refusal, verdict in zip(refusals, asked(engine, lines), strict=True):
+        assert refusal in verdict.error
+        assert refusal or "rocm" not in verdict.error
+
+
 def shared(ranks: int, model: str, backend: str = "none", redundant: int = 0) -> Case:
     """As many attention groups as GPUs, which share the experts."""
     degrees = (f"--tp-size={ranks}", f"--dp-size={ranks}", f"--ep-size={ranks}", "--enable-dp-attention")

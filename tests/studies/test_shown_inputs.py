@@ -70,3 +70,13 @@ def test_each_figure_has_its_table() -> None:
     ]
     assert len(study_frame(made, "4.8")) == 7 * 5
     assert b"`--trace` shows a trace's own" in pages["study.md"]
+
+
+def test_rates_of_lengths_are_those_of_the_islands() -> None:
+    """At the trace's rate each length comes as often as it is likely, in both phases."""
+    outcome = run_islands(CASE, scenario())
+    frame = study_frame(replace(study(("5.4",)), islands=(outcome,)), "5.4")
+    by_phase = frame.groupby("phase").trace_rps.sum()
+    assert sorted(by_phase.index) == sorted(phase.value for phase in PHASES)
+    assert by_phase.tolist() == pytest.approx([outcome.rate_rps] * len(PHASES))
+    assert len(frame) == len(PHASES) * len(outcome.lengths)

@@ -8,6 +8,7 @@ engine loads the weights from), `name`, `source`, `like` (a known architecture w
 import hashlib
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from planner.domain import InputHash, ModelSpec
@@ -34,6 +35,9 @@ _CACHED = re.compile(r"models--([\w.-]+?)--([\w.-]+)", re.ASCII)
 _TOLD_BYTES = ("weight_bytes", "expert_bytes", "kv_bytes")
 _OVERRIDES = ("name", "uri", "source", "like", "own_code", *_TOLD_BYTES)
 
+MOST_KEPT = 128
+"""Of shipped models, that were read before."""
+
 ReadModel = tuple[ModelSpec, tuple[InputHash, ...]]
 """A model, and the digests of what it was read from."""
 
@@ -57,9 +61,20 @@ def find_model(name_or_path: str, base: Path | None = None, overrides: Section |
             hint=nearest_hint(name_or_path, tuple(ids) if path else shipped_models(), noun="shipped models")
             + " For another model give the path of its config.json.",
         )
-    text = shipped_models()[name]
-    digest = InputHash(name=f"{name}.json", sha256=hashlib.sha256(text.encode()).hexdigest())
-    return model_from_config(parse_json(text, file=digest.name), overrides=overrides), (digest,)
+    text, file = shipped_models()[name], f"{name}.json"
+    digest = InputHash(name=file, sha256=hashlib.sha256(text.encode()).hexdigest())
+    model = (
+        _shipped(text, file)
+        if overrides is None
+        else model_from_config(parse_json(text, file=file), overrides=overrides)
+    )
+    return model, (digest,)
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _shipped(text: str, file: str) -> ModelSpec:
+    """The model of a shipped config.json: every record of a plan asks again whether its model is one of these."""
+    return model_from_config(parse_json(text, file=file))
 
 
 def _read_file(path: Path, overrides: Section | None) -> ReadModel:

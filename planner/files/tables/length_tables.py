@@ -21,12 +21,16 @@ The record is `CountDispersion`; `planner workload summarize` writes it for a tr
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from planner.domain import CountDispersion, LengthProfile, PrefixReuse
 from planner.errors import InputError
 from planner.files.disk.csv_rows import number_of, text_cells
 from planner.files.sections import MOST_TOKENS, MOST_WHOLE, Section
+
+MOST_KEPT = 8
+"""Of blocks of lengths, thousands of rows each, that were read before: every record of a plan reads its workload."""
 
 _SUM_TOLERANCE = 1e-6
 _WHOLE_NUMBERS = ("input_tokens", "requests")
@@ -51,29 +55,35 @@ class LengthTable:
     @classmethod
     def read(cls, document: Section) -> "LengthTable":
         """The block `lengths` of a workload document; InputError names row and column."""
-        rows = text_cells(document.text("lengths"), f"{document.file}: lengths")
+        return cls._read(document.text("lengths"), document.file, document.key_path("lengths"))
+
+    @classmethod
+    @lru_cache(maxsize=MOST_KEPT)
+    def _read(cls, text: str, file: str, key: str) -> "LengthTable":
+        """The block `text`, which stands in `file` under `key`."""
+        place, rows = f"{file}: {key}", text_cells(text, f"{file}: lengths")
         header = tuple(cell.strip() for cell in next(rows, ()))
         if header not in _HEADERS:
             rule = "begin with input_tokens,requests[,output_tokens] or input_tokens,probability[,output_tokens]"
-            raise _lengths_error(document, rule, ",".join(header) or "nothing")
+            raise _lengths_error(place, rule, ",".join(header) or "nothing")
         cells: list[tuple[float, ...]] = []
         for number, row in enumerate(rows, start=1):
-            cells.append(_numbers(document, number, row, header))
+            cells.append(_numbers(place, number, row, header))
             if number > 1 and cells[-1][0] <= cells[-2][0]:
                 shown = f"{cells[-1][0]:.0f} after {cells[-2][0]:.0f}"
-                raise _lengths_error(document, "ascend in input_tokens, each once", shown)
+                raise _lengths_error(place, "ascend in input_tokens, each once", shown)
         if not cells:
-            raise _lengths_error(document, "hold at least one row", "only a header")
-        return cls._of(document, cells, counted="requests" in header)
+            raise _lengths_error(place, "hold at least one row", "only a header")
+        return cls._of(place, cells, counted="requests" in header)
 
     @classmethod
-    def _of(cls, document: Section, cells: list[tuple[float, ...]], *, counted: bool) -> "LengthTable":
+    def _of(cls, place: str, cells: list[tuple[float, ...]], *, counted: bool) -> "LengthTable":
         lengths = [int(row[0]) for row in cells]
         total = math.fsum(row[1] for row in cells)
         if not counted and abs(total - 1.0) > _SUM_TOLERANCE:
-            raise _lengths_error(document, "have probabilities that sum to 1", f"{total:.9g}")
+            raise _lengths_error(place, "have probabilities that sum to 1", f"{total:.9g}")
         if total <= 0:
-            raise _lengths_error(document, "count at least one request", "none")
+            raise _lengths_error(place, "count at least one request", "none")
         return cls(
             input_tokens=tuple(lengths),
             probabilities=tuple(row[1] / total if counted else row[1] for row in cells),
@@ -82,13 +92,13 @@ class LengthTable:
         )
 
 
-def _numbers(document: Section, number: int, row: list[str], header: tuple[str, ...]) -> tuple[float, ...]:
+def _numbers(place: str, number: int, row: list[str], header: tuple[str, ...]) -> tuple[float, ...]:
     if len(row) != len(header):
-        raise _lengths_error(document, f"have {len(header)} cells in row {number}", str(len(row)))
-    return tuple([_cell(document, number, cell, column) for cell, column in zip(row, header, strict=True)])
+        raise _lengths_error(place, f"have {len(header)} cells in row {number}", str(len(row)))
+    return tuple([_cell(place, number, cell, column) for cell, column in zip(row, header, strict=True)])
 
 
-def _cell(document: Section, number: int, cell: str, column: str) -> float:
+def _cell(place: str, number: int, cell: str, column: str) -> float:
     integral = column in _WHOLE_NUMBERS
     high = 1.0 if column == "probability" else _HIGH
     try:
@@ -98,13 +108,13 @@ def _cell(document: Section, number: int, cell: str, column: str) -> float:
     if not 0.0 <= value <= high or (integral and not value.is_integer()):
         kind = "a whole number" if integral else "a number"
         rule = f"have {kind} from 0 to {high:g} in row {number}, {column}"
-        raise _lengths_error(document, rule, repr(cell))
+        raise _lengths_error(place, rule, repr(cell))
     return value
 
 
-def _lengths_error(document: Section, rule: str, shown: str) -> InputError:
+def _lengths_error(place: str, rule: str, shown: str) -> InputError:
     return InputError(
-        f"{document.file}: {document.key_path('lengths')} must {rule}, got {shown}.",
+        f"{place} must {rule}, got {shown}.",
         hint="One row a distinct prompt length, comma-separated.",
     )
 

@@ -18,7 +18,7 @@ from judge_dynamo_vllm import RUNTIME
 from stand_ins import stand_in
 
 
-def make_judge() -> judging.Judge:
+def make_judge(_architecture: str) -> judging.Judge:
     """The judge, once SGLang and Dynamo's part for it are imported."""
     judge_sglang.load()
     stand_in(RUNTIME)
@@ -37,4 +37,4 @@ def make_judge() -> judging.Judge:
 if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])
     os.environ |= {"HF_HUB_OFFLINE": "1"}
-    judging.answer(make_judge)
+    judging.answer(judge_sglang.prepare, make_judge)

@@ -21,7 +21,7 @@ RUNTIME = (
 )
 
 
-def make_judge() -> judging.Judge:
+def make_judge(_architecture: str) -> judging.Judge:
     """The judge, once vLLM and Dynamo's part for it are imported."""
     platform = judge_vllm.make_platform()
     stand_in(RUNTIME)
@@ -43,4 +43,4 @@ def make_judge() -> judging.Judge:
 if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])
     os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
-    judging.answer(make_judge)
+    judging.answer(judge_vllm.prepare, make_judge)

@@ -20,6 +20,7 @@ from stand_ins import stand_in
 
 _KERNELS = ("sgl_kernel", "flashinfer", "triton", "deep_ep", "deep_gemm", "tvm_ffi")
 _STOOD_IN = (*_KERNELS, "torchvision", "xgrammar", "nixl", "aiter")
+_FIRST = ("transformers.models.auto.image_processing_auto", "transformers.models.auto.auto_factory", "openai")
 _CAPABILITIES = {"gfx942": "9.4", "gfx950": "9.5"}  # as HIP has them
 
 
@@ -54,8 +55,8 @@ def _tell(gpu: dict[str, Any]) -> None:
         setattr(torch.cuda, name, lambda *_, value=value, **__: value)
 
 
-def load(architecture: str = "") -> Any:
-    """Imports SGLang with what stands in for GPUs, AMD's of an architecture or NVIDIA's; its module `server_args`."""
+def prepare() -> None:
+    """Imports what asks for no GPU, the libraries that take longest among it."""
     torch = import_module("torch")
     import_module("torch.utils.flop_counter")  # first: it would take the stand-in of triton for the real one
     torch.compile = lambda function=None, **_: function or (lambda decorated: decorated)  # it would want triton, too
@@ -64,6 +65,11 @@ def load(architecture: str = "") -> Any:
     runtime = import_module("triton").runtime  # Dynamo's version asks it for what follows
     runtime.driver.active.get_current_target.return_value.backend = "cuda"
     runtime.jit.JITFunction = MagicMock
+    judging.import_first(_FIRST)
+
+
+def load(architecture: str = "") -> Any:
+    """Imports SGLang with what stands in for GPUs, AMD's of an architecture or NVIDIA's; its module `server_args`."""
     nothing = {"name": "none", "compute_capability": "9.0", "memory_bytes": 0, "count": 1}
     _tell({**nothing, "architecture": architecture})
     return import_module("sglang.srt.server_args")
@@ -86,9 +92,9 @@ def check(server: Any) -> None:
     server.check_server_args()
 
 
-def make_judge() -> judging.Judge:
-    """The judge, once SGLang is imported."""
-    module = load(*sys.argv[2:])
+def make_judge(architecture: str) -> judging.Judge:
+    """The judge of an architecture, once SGLang is imported."""
+    module = load(architecture)
 
     def judge(words: list[str], case: judging.Case) -> None:
         put_gpus(case["gpu"])
@@ -105,4 +111,4 @@ def make_judge() -> judging.Judge:
 if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])
     os.environ |= {"HF_HUB_OFFLINE": "1"}
-    judging.answer(make_judge)
+    judging.answer(prepare, make_judge)

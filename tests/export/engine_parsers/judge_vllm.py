@@ -20,6 +20,7 @@ from stand_ins import StandIn, stand_in
 _COMPILED = ("_C", "_moe_C", "_C_stable_libtorch", "_flashmla_C", "_qutlass_C", "vllm_flash_attn", "cumem_allocator")
 _OTHERS = ("flashinfer", "torchvision", "xgrammar", "tvm_ffi", "nixl", "humming", "uvloop", "llguidance")
 _STOOD_IN = (*(f"vllm.{name}" for name in _COMPILED), *_OTHERS)
+_FIRST = ("vllm", "transformers.models.auto.image_processing_auto", "transformers.models.auto.auto_factory", "openai")
 _PARSERS = ("vllm.entrypoints.openai.cli_args", "vllm.entrypoints.common.cli_args")  # the latter in version 0.33
 
 
@@ -77,10 +78,15 @@ def _rocm(architecture: str) -> Any:
     return import_module("vllm.platforms.rocm").RocmPlatform
 
 
-def make_platform(architecture: str = "") -> Any:
-    """Imports vLLM with what stands in for GPUs; the class whose `gpu` the case's GPUs are to be. `architecture`: of
-    AMD's GPUs, as gfx942; NVIDIA's without."""
+def prepare() -> None:
+    """Imports what asks for no GPU: vLLM's package, and the libraries that take longest."""
     stand_in(_STOOD_IN)
+    judging.import_first(_FIRST)
+
+
+def make_platform(architecture: str = "") -> Any:
+    """Imports the rest of vLLM with what stands in for GPUs; the class whose `gpu` the case's GPUs are to be.
+    `architecture`: of AMD's GPUs, as gfx942; NVIDIA's without."""
     return _platform(architecture)
 
 
@@ -94,9 +100,9 @@ def classes_asked() -> Any:
     return patch.object(registry._LazyRegisteredModel, "inspect_model_cls", inspect)
 
 
-def make_judge() -> judging.Judge:
-    """The judge, once vLLM is imported."""
-    platform = make_platform(*sys.argv[2:])
+def make_judge(architecture: str) -> judging.Judge:
+    """The judge of an architecture, once vLLM is imported."""
+    platform = make_platform(architecture)
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
@@ -149,4 +155,4 @@ def _check_servers(parsed: argparse.Namespace) -> None:
 if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])
     os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
-    judging.answer(make_judge)
+    judging.answer(prepare, make_judge)

@@ -1,20 +1,26 @@
-"""The frame of a judge: a list of cases as a line of JSON on standard input, their verdicts as a line of JSON on
-standard output, in the same order; and so on until the input ends.
+"""The frame of a judge: as a line of JSON on standard input whose GPUs a question is about and its cases, their
+verdicts as a line of JSON on standard output, in the same order; and so on until the input ends.
 
-A case has `arguments` (the words behind the program, MODEL in place of the weights), `environment`, `config` (a
-config.json) and `gpu` (name, compute_capability, memory_bytes, count in the pod, AMD's architecture). A verdict has
-`accepted` and `error`.
+An engine looks once at whose GPUs it runs on. So each of AMD's architectures, and NVIDIA as the empty one, has a
+process of its own: this one is forked once what all of them import is there.
+
+A question has `architecture` and `cases`. A case has `arguments` (the words behind the program, MODEL in place of the
+weights), `environment`, `config` (a config.json) and `gpu` (name, compute_capability, memory_bytes, count in the pod,
+AMD's architecture). A verdict has `accepted` and `error`.
 """
 
 import argparse
 import contextlib
 import functools
 import json
+import multiprocessing
 import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,14 +34,41 @@ Case = Mapping[str, Any]
 Judge = Callable[[list[str], Case], None]
 
 
-def answer(make_judge: Callable[[], Judge]) -> None:
-    """Judges every line of cases on standard input. Whatever the engine prints goes to standard error."""
+def answer(prepare: Callable[[], None], make_judge: Callable[[str], Judge]) -> None:
+    """Answers every question on standard input. `prepare` imports what is the same of all architectures, `make_judge`
+    the rest. Whatever the engine prints goes to standard error."""
+    judges: dict[str, Connection] = {}
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)
-        judge = make_judge()
+        prepare()
         for line in sys.stdin:
-            answers.write(json.dumps([verdict(judge, case) for case in json.loads(line)]) + "\n")
+            question = json.loads(line)
+            architecture = question["architecture"]
+            if architecture not in judges:
+                judges[architecture] = _forked(make_judge, architecture)
+            judges[architecture].send(question["cases"])
+            answers.write(json.dumps(judges[architecture].recv()) + "\n")
             answers.flush()
+    for judge in reversed(judges.values()):  # a later one holds the ends of those before it
+        judge.close()
+    for process in multiprocessing.active_children():
+        process.join()
+
+
+def _forked(make_judge: Callable[[str], Judge], architecture: str) -> Connection:
+    """The way to a new process, which judges all cases that come by it."""
+    here, there = multiprocessing.Pipe()
+
+    def judge_all() -> None:
+        here.close()  # so that the end of the other process is one of the way, too
+        judge = make_judge(architecture)
+        with contextlib.suppress(EOFError):
+            while True:
+                there.send([verdict(judge, case) for case in there.recv()])
+
+    multiprocessing.get_context("fork").Process(target=judge_all).start()
+    there.close()
+    return here
 
 
 def verdict(judge: Judge, case: Case) -> dict[str, object]:
@@ -58,6 +91,14 @@ def reason(error: Exception) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1]
     text = f"{type(error).__name__}: {str(error)[:_LONGEST_ERROR]}"
     return f"{text} [{'/'.join(Path(last.filename).parts[-2:])}:{last.lineno}: {last.line}]"
+
+
+def import_first(names: Iterable[str]) -> None:
+    """Imports libraries that take long and ask for no GPU. One of them, transformers, writes every configuration that
+    it reads into its log, and one of a quantised model has 90,000 lines: here it writes that there is one."""
+    for name in names:
+        import_module(name)
+    import_module("transformers").PretrainedConfig.__repr__ = object.__repr__
 
 
 def refuse(message: str) -> None:

@@ -1,5 +1,5 @@
 """Command lines put to an engine's own parser, in a process of its own. To import an engine takes ten seconds, so the
-process stays for the next question; of many engines the last four do."""
+process stays for the next question."""
 
 import atexit
 import contextlib
@@ -50,33 +50,25 @@ class Verdict:
 
 
 def verdicts(version: str, cases: Sequence[Case]) -> tuple[Verdict, ...]:
-    """One verdict a case, by the parser of `version` (as vllm-0.33.0, dynamo.vllm-1.6.1), which is installed. An engine
-    looks once at whose GPUs it runs on, so each of AMD's architectures has a judge of its own."""
+    """One verdict a case, by the parser of `version` (as vllm-0.33.0, dynamo.vllm-1.6.1), which is installed."""
+    if version not in _JUDGES:
+        _JUDGES[version] = _Judge(version)
     answers: dict[int, Verdict] = {}
     for architecture in {case.gpu.architecture: None for case in cases}:
         asked = {number: case for number, case in enumerate(cases) if case.gpu.architecture == architecture}
-        answers |= zip(asked, _judge(version, architecture).ask(list(asked.values())), strict=True)
+        answers |= zip(asked, _JUDGES[version].ask(architecture, list(asked.values())), strict=True)
     return tuple(answers[number] for number in range(len(cases)))
-
-
-def _judge(version: str, architecture: str) -> "_Judge":
-    name = (version, architecture)
-    if name not in _JUDGES:
-        while len(_JUDGES) >= _MOST_JUDGES:
-            _end(next(iter(_JUDGES)))
-        _JUDGES[name] = _Judge(version, architecture)
-    return _JUDGES[name]
 
 
 class _Judge:
     """A judge's process, and what it says beside its verdicts."""
 
-    def __init__(self, version: str, architecture: str) -> None:
+    def __init__(self, version: str) -> None:
         judge = _HERE / f"judge_{version.partition('-')[0].replace('.', '_')}.py"
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        self.name, self.errors = (version, architecture), tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
+        self.version, self.errors = version, tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
         self.process = subprocess.Popen(
-            [sys.executable, str(judge), str(folder(version)), *([architecture] if architecture else [])],
+            [sys.executable, str(judge), str(folder(version))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
@@ -84,37 +76,36 @@ class _Judge:
             env=environment,
         )
 
-    def ask(self, cases: Sequence[Case]) -> tuple[Verdict, ...]:
-        """One verdict a case."""
+    def ask(self, architecture: str, cases: Sequence[Case]) -> tuple[Verdict, ...]:
+        """One verdict a case, on GPUs of an architecture of AMD's, or on NVIDIA's (empty)."""
+        question = {"architecture": architecture, "cases": [asdict(case) for case in cases]}
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(json.dumps([asdict(case) for case in cases]) + "\n")
+            self.process.stdin.write(json.dumps(question) + "\n")
             self.process.stdin.flush()
         answer = self.process.stdout.readline()
         if not answer:
             self.errors.seek(0)
             told = self.errors.read()[-4000:]
-            _end(self.name)
-            raise AssertionError(f"The judge of {' '.join(self.name)} ended:\n{told}")
+            _end(self.version)
+            raise AssertionError(f"The judge of {self.version} {architecture} ended:\n{told}")
         return tuple(Verdict(**row) for row in json.loads(answer))
 
 
-_MOST_JUDGES = 4  # each holds an engine, half a gigabyte
-_JUDGES: dict[tuple[str, str], _Judge] = {}
+_JUDGES: dict[str, _Judge] = {}
 
 
 @atexit.register
 def _end_all() -> None:
-    for name in list(_JUDGES):
-        _end(name)
+    for version in list(_JUDGES):
+        _end(version)
 
 
-def _end(name: tuple[str, str]) -> None:
+def _end(version: str) -> None:
     """Lets the process go, which ends with its input."""
-    judge = _JUDGES.pop(name)
+    judge = _JUDGES.pop(version)
     assert judge.process.stdin is not None
     with contextlib.suppress(BrokenPipeError):
         judge.process.stdin.close()
-    judge.process.kill()
     judge.process.wait()
     judge.errors.close()

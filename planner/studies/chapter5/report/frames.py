@@ -137,6 +137,7 @@ def _shares(study: Study) -> Iterator[dict[str, object]]:
 
 def _lengths(study: Study) -> Iterator[dict[str, object]]:
     for outcome in study.islands:
+        rate_rps = outcome.rate_rps
         for curve in outcome.curves:
             columns = zip(outcome.lengths, outcome.probabilities, curve.evaluated_rps, curve.model_rps, strict=True)
             for length, q, evaluated, model in columns:
@@ -144,7 +145,7 @@ def _lengths(study: Study) -> Iterator[dict[str, object]]:
                     "case": outcome.case.label,
                     "phase": curve.phase.value,
                     "input_tokens": length,
-                    "trace_rps": q * outcome.rate_rps,
+                    "trace_rps": q * rate_rps,
                     "evaluated_rps": evaluated,
                     "model_rps": model,
                 }
