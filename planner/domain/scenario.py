@@ -275,8 +275,8 @@ class Scenario:
         """The program that the plan is priced for; empty: it is priced for a policy, whose router is one's own."""
         if self.routing.policy is not None or not self.bucketed:
             return ""
-        named = router_of(self.deploy)
-        return named if named in PROGRAMS else ""
+        program = router_of(self.deploy)
+        return program if program in PROGRAMS else ""
 
     @property
     def most_buckets(self) -> int:

@@ -23,7 +23,7 @@ def test_every_router_of_the_engine_is_priced_or_refuses(planner: Command, bucke
     first, *others = answer.json
     assert (first["router"], first["chooses"], first["misrouted"]) == (
         "the plan's",
-        "server: least work for its speed, rank: least work",
+        "rank: least bytes for its speed",
         0.0,
     )
     assert {row["router"] for row in others} == {name for name, router in ROUTERS.items() if "vllm" in router.engines}

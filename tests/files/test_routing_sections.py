@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from planner.domain import (
+    RouterPolicy,
     RoutingForm,
     RoutingSettings,
     Scenario,
@@ -44,7 +45,9 @@ def test_what_is_left_out_takes_its_default(read: Read, document: Fields, keys: 
 def test_every_key_is_read(read: Read, document: Fields) -> None:
     routing = {"form": "buckets", "most": 3, "policy": "least_work", "margin": 0.8}
     scenario = settled(read, document, routing=routing, simplicity=0, survive={"nodes": 2, "share": 0.5})
-    assert scenario.routing == RoutingSettings(form=RoutingForm.BUCKETS, most=3, margin=0.8)
+    assert scenario.routing == RoutingSettings(
+        form=RoutingForm.BUCKETS, most=3, policy=RouterPolicy.LEAST_WORK, margin=0.8
+    )
     assert (scenario.simplicity, scenario.survive) == (0, SurvivalSettings(nodes=2, share=0.5))
     assert scenario.bucketed
 

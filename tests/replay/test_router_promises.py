@@ -51,7 +51,9 @@ class Routed:
         fleet = replay.fleet(self.priced.pools)
         scenario = self.question.scenario
         promise = Promise(plan="", trace="", arrivals="", promise_rps=1.0, capacity_rps=1.0, slo=scenario.slo)
-        settings = replace(ReplaySettings(), router=self.router, seeds=tuple(seeds), requests=requests)
+        settings = ReplaySettings(
+            router=self.router, length_spread=self.router.length_spread, seeds=tuple(seeds), requests=requests
+        )
 
         def at(rate_rps: float) -> Any:
             return simulate(fleet, promise, settings, rate_rps, lambda r, seed: replay._requests(r, seed, requests))
@@ -135,11 +137,9 @@ def test_formulas_are_as_near_to_replays_as_the_guide_says(fleet: str) -> None:
 
 GUIDE = {
     "tokens in flight of ranks, blind to speed (llm-d, Dynamo)": "llm-d over ranks",
-    "bytes of prompts for a rank's speed, two copies (HAProxy with `router_counts: bytes`)": (
-        "HAProxy over ranks by bytes"
-    ),
+    "bytes of prompts for a rank's speed, two copies (HAProxy)": ("HAProxy over ranks by bytes"),
     "pools by weight, tokens in flight of ranks": "pools by weight, then tokens of ranks",
-    "requests for a rank's speed, two copies (HAProxy)": "HAProxy over ranks",
+    "requests for a rank's speed, two copies (HAProxy with `router_counts: requests`)": "HAProxy over ranks",
     "requests for a server's speed, two copies, ranks in turn": "HAProxy over servers, ranks in turn",
     "pools by weight, the better of two servers (vllm-router behind HAProxy)": (
         "HAProxy over pools, two of a pool's servers"

@@ -250,7 +250,7 @@ class TestCertificate:
         assert "**Not shown to be close to the best deployable split pools**: none serve more than 200.0" in head
         assert "10.0 % away" in head
         assert "ithin 10.0 %" not in head
-        assert "`routing.most` above 2" in head
+        assert "a `deploy.router` that counts tokens" in head
         assert "search.work_limit" in head
         assert ("more work" in head) is bool(note)
 

@@ -256,7 +256,7 @@ class Parting:
     def highest(self) -> list[float]:
         """x of each kind at the highest rate that holds."""
         low, high = 0.0, min(self._together, self._knowing_rps)
-        for _ in range(_HALVINGS):
+        for _ in range(_HALVINGS if high else 0):
             middle = (low + high) / 2
             low, high = (middle, high) if self.holds(middle) else (low, middle)
         return (self.rates(low) if low else None) or [0.0] * len(self._kinds)

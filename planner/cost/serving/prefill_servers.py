@@ -22,8 +22,8 @@ TTFT of range j = rest of the step under way + v S + wait + own step + KV transf
 over 0..S with chance u; P(wait > y) = rho e^(-y / eta). v: a rank has n tokens when a step starts, and a prompt that
 comes too late to fit into the budget waits for one more; half as often, as the router finds the rank with the fewest.
 Own step: T, or (own prefill + t(n)) / 2 of longer prompts: the other ranks (dp > 1) have less. The router sends to the
-island with the least outstanding work for its speed, and there to the rank with the fewest waiting tokens, unless layers
-of a router say otherwise (`waits`, `parting`).
+island with the least outstanding work for its speed, and there to the rank with the fewest waiting tokens, unless its
+layers say otherwise (`waits`, `parting`).
 Source: facts on bucketed plans (cap of a pool), with the rest of a step in place of 3/4 of it. A simulation of requests
 (tests/cost/prefill_simulation.py, 19 pools of 1-8 servers, bounds of 1-6 s) allows 9 % more to 1 % less than the cap.
 """

@@ -23,7 +23,7 @@ that of the ranks alone. d = 1: the server's own queue, n of a full step.
 | layers that choose a rank | cr2 |
 |---|---|
 | drawn or in turn, whatever is there | I1 / d + cs2 |
-| ranks in turn | `IN_TURN` v |
+| ranks in turn, or by an engine's own count of requests | `IN_TURN` v |
 | ranks by requests | `BY_REQUESTS` v |
 | the better of two servers, or of two ranks, by a router's own counts | `OF_TWO_SERVERS`, `OF_TWO_RANKS` more |
 | ranks by work, tokens or bytes | 0 |
@@ -106,7 +106,7 @@ class Arrivals:
         """cr2 where requests are balanced; `lengths`: cs2, `ranks`: d."""
         first, last = self.layers[0], self.layers[-1]
         by_length = first.among is Endpoints.SERVER and first.rule is Rule.LEAST_LOADED and first.counts in _OF_LENGTH
-        by_count = last.among is Endpoints.RANK and last.rule is not Rule.IN_TURN
+        by_count = last.rule is not Rule.IN_TURN and first.among is not Endpoints.SERVER
         variation = (BY_REQUESTS if by_count else IN_TURN) * (lengths * (1 - 1 / ranks) if by_length else lengths)
         counted = [layer for layer in self.layers if layer.counts is not Counted.WORK]
         two = [layer.among for layer in counted if layer.rule is Rule.BETTER_OF_TWO]

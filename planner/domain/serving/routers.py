@@ -111,8 +111,8 @@ class RouterBehaviour:
     def length_spread(self) -> float:
         """Standard deviation of the logarithm of what it takes for a prompt's tokens; 0 where it counts these."""
         layers = (*self.prefill, *self.decode, *self.mixed)
-        counts_bytes = self.measure is not LengthMeasure.TOKENS or any(x.counts is Counted.BYTES for x in layers)
-        return LENGTH_SPREAD if counts_bytes else 0.0
+        counts_bytes = any(layer.counts is Counted.BYTES for layer in layers)
+        return LENGTH_SPREAD if counts_bytes or self.measure is not LengthMeasure.TOKENS else 0.0
 
     def layers(self, phase: Phase) -> Layers:
         """Its choices among servers of a phase."""

@@ -132,6 +132,8 @@ class BucketService:
             return priced_buckets(self.question, every, counts, self._reaches, first_ms, self._known)
 
         buckets, first_ms = priced(None), float(judged.levels.first_step_ms.max())
+        # the weights of servers are chosen once, so that what is priced again is priced alike
+        every = tuple(pool for bucket in buckets for pool in bucket.pools)
         rates = [phase_rps(buckets, phase) for phase in PHASES]
         if self.question.scenario.slo.ttft_ms is None or all(pool.phase is not Phase.PREFILL for pool in every):
             return buckets, self._full_uplink(buckets)
