@@ -1,6 +1,7 @@
 """Plans of drawn mixed fleets for each router: the promise holds in a replay of its layers, in every bucket, and behind
 the real programs."""
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -8,6 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
+import yaml
 from test_routers_rehearsed import programs
 
 from planner import pipeline
@@ -20,6 +22,7 @@ from planner.runs.rehearsal.settings import RehearsalSettings
 from planner.runs.replays.replay_settings import replay_settings
 from planner.workload import summarize
 
+ROOT = Path(__file__).resolve().parents[2]
 FLEETS = 3
 SEEDS, REQUESTS, REHEARSED = 2, 15_000, 5_000
 ROUTERS: Mapping[str, Mapping[str, str]] = {
@@ -81,6 +84,40 @@ def test_the_promise_holds_in_the_replay_of_its_router(number: int, router: str)
     result = pipeline.replay(plan, plan.scenario.workload, settings, plan.outlook.promise_rps)
     assert all(level.standing is not Standing.BREAKS for level in result.levels), result.levels
     assert result.standing is not Standing.BREAKS
+
+
+@pytest.mark.study
+def test_the_guides_tell_what_each_router_promises() -> None:
+    """Of the mixed fleet, each planned for its router; beside what least work would promise."""
+    document = yaml.safe_load((ROOT / "workloads/scenarios/mixed-fleet.yaml").read_text(encoding="utf-8"))
+
+    def promise(**changes: object) -> float:
+        asked = scenario_from_document({**document, **changes}, origin="a test", base=Path(), summarize=summarize)
+        return pipeline.plan(asked).outlook.promise_rps
+
+    promises = {router: promise(deploy=dict(deploy)) for router, deploy in ROUTERS.items()}
+    promises["least work"] = promise(routing={"policy": "least_work"})
+    guides = ROOT / "planner/cli/docs/guides"
+    replay = " ".join((guides / "replay.md").read_text(encoding="utf-8").split())
+    told = re.search(
+        r"promises (\d+) requests/s behind HAProxy, as much as behind `least_work`, (\d+) where HAProxy "
+        r"counts requests, and (\d+) behind vllm-router; llm-d and Dynamo hold (\d+)\.",
+        replay,
+    )
+    assert told is not None
+    haproxy, by_requests, vllm, by_tokens = map(float, told.groups())
+    for router, figure in (
+        ("haproxy", haproxy),
+        ("least work", haproxy),
+        ("haproxy by requests", by_requests),
+        ("vllm", vllm),
+        ("llm-d", by_tokens),
+        ("dynamo", by_tokens),
+    ):
+        assert promises[router] == pytest.approx(figure, rel=0.005), router
+    less = re.search(r"then promises (\d+) % less", (guides / "manifests.md").read_text(encoding="utf-8"))
+    assert less is not None
+    assert float(less[1]) == pytest.approx(100 * (1 - promises["haproxy by requests"] / promises["haproxy"]), abs=1)
 
 
 @pytest.mark.study

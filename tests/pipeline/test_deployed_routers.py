@@ -15,6 +15,7 @@ from planner.evaluation.buckets.service import BucketService
 from planner.files import encode_plan, scenario_from_document
 from planner.files.plan.plan_reader import decode_plan
 from planner.proposing.feasibility import posed
+from planner.report.buckets.headline import router_sentence
 from planner.report.plan.page import plan_page
 from planner.runs.replays.replay_settings import replay_settings
 from planner.workload import summarize
@@ -68,6 +69,15 @@ def test_it_is_said_saved_and_read() -> None:
     text = str(plan_page(plan))
     assert "router `haproxy` holds (rank: least bytes for its speed)" in text
     assert "That is what router" not in str(plan_page(planned()))
+
+
+def test_what_a_router_gives_up_is_told_from_two_percent_on() -> None:
+    plan = planned("haproxy")
+    for more, is_told in ((1.015, False), (1.025, True)):
+        outlook = replace(plan.outlook, least_work_rps=more * plan.throughput_rps)
+        text = router_sentence(replace(plan, buckets=outlook))
+        assert ("behind one that knew every server's work" in text) is is_told
+        assert "router `haproxy` holds" in text
 
 
 def test_who_tells_lengths_by_bytes_has_one_bucket_of_a_phase() -> None:

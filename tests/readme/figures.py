@@ -163,7 +163,13 @@ DERIVED: dict[str, list[tuple[str, Value]]] = {
 T = "tests/readme/test_results.py::"
 M = "tests/readme/test_told_figures.py::"
 G = "tests/studies/test_told_in_guide.py::"
+DRAWN = "tests/export/test_drawn_fleets_behind_routers.py::"
 HELD: dict[str, dict[str, str]] = {
+    "manifests": {
+        "the mixed fleet of the README then promises": DRAWN + "test_the_guides_tell_what_each_router_promises",
+        "Where it gives up more than 2 %": "tests/pipeline/test_deployed_routers.py::"
+        "test_what_a_router_gives_up_is_told_from_two_percent_on",
+    },
     "README": {
         "In its semantics the search here reaches": T + "test_the_readme_repeats_the_guides_figures",
         "But 256 H800 of that price": T + "test_the_readme_repeats_the_guides_figures",
@@ -175,6 +181,8 @@ HELD: dict[str, dict[str, str]] = {
         "pairs of GPU types come out in the right order": T + "test_the_accuracy_table_is_the_commands",
         "a simulation allows prefill pools": "tests/cost/test_prefill_caps.py::"
         "test_the_cap_is_near_the_rate_that_a_simulation_allows",
+        "Behind other routers formulas": "tests/replay/test_router_promises.py::"
+        "test_formulas_are_as_near_to_replays_as_the_guide_says",
     },
     "planning": {
         "(19 prefill pools of one to eight servers": "tests/cost/test_prefill_caps.py::"
@@ -193,6 +201,8 @@ HELD: dict[str, dict[str, str]] = {
         "| the router | holds |": "tests/replay/test_router_promises.py::test_the_guide_says_what_was_measured",
         "| over attention ranks | holds |": "tests/replay/test_router_promises.py::"
         "test_the_guide_says_what_clients_and_operations_cost",
+        "that of the first fleet promises 304": DRAWN + "test_the_guides_tell_what_each_router_promises",
+        "llm-d and Dynamo hold 304": DRAWN + "test_the_guides_tell_what_each_router_promises",
         "lie within 10 % of each": "tests/replay/test_router_promises.py::"
         "test_formulas_are_as_near_to_replays_as_the_guide_says",
     },
