@@ -80,6 +80,9 @@ def _buckets(plan: Plan) -> DataTable:
         Column("Served by", lambda bucket: ", ".join(f"{pool.island} {percent(pool.share)}" for pool in bucket.pools)),
     )
     caption = "The router sends a request to the pools of its bucket, there to the server that it chooses."
+    scenario = plan.scenario
+    if scenario.most_buckets < scenario.routing.most:
+        caption += f" As {scenario.router.name} tells lengths by bytes, a phase has one bucket."
     return table_of(columns, (bucket for phase in PHASES for bucket in buckets_of(plan, phase))).block(caption)
 
 
