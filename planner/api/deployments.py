@@ -257,7 +257,7 @@ class PlannedDeployment:
         trace: "str | Path | RequestTrace | LengthProfile | None" = None,
         rate: str | float | None = None,
         *,
-        policy: str | None = None,
+        router: str | None = None,
         progress: Callable[[float], None] | bool | None = None,
         **settings: Any,
     ) -> "ReplayedPlan":
@@ -265,7 +265,7 @@ class PlannedDeployment:
 
         `trace`: a file, a workload, the word lengths (the plan's own table), or the record; None: the trace that the
         plan was made for where it is at hand, else its lengths. `rate`: requests/s, 0.9x of the capacity, or promise
-        (the default). `policy`: the plan's own where it is None. `settings`: arrivals, variation, curve, between,
+        (the default). `router`: the plan's own where it is None. `settings`: arrivals, variation, curve, between,
         requests, seeds, warm_up, storage_gb_s and failures, as of `planner replay`. `progress`: False for no bar.
         Raises InputError.
         """
@@ -273,7 +273,7 @@ class PlannedDeployment:
         from planner.api.replays import ReplayedPlan
         from planner.runs.replays.replays import rate_of, unasked_lengths, with_failures
 
-        source, chosen = self._replaying(trace, {"policy": policy, **settings})
+        source, chosen = self._replaying(trace, {"router": router, **settings})
         with share_bar(f"replay {self.name}", progress) as heard:
             result = pipeline.replay(self.record, source, chosen, rate_of(self.record, rate), heard)
         return ReplayedPlan(with_failures(result, chosen, *unasked_lengths(self.record, trace, source)))
@@ -282,7 +282,7 @@ class PlannedDeployment:
         self,
         trace: "str | Path | RequestTrace | LengthProfile | None" = None,
         *,
-        policy: str | None = None,
+        router: str | None = None,
         progress: Callable[[float], None] | bool | None = None,
         **settings: Any,
     ) -> "SweptRates":
@@ -290,7 +290,7 @@ class PlannedDeployment:
         from planner import pipeline
         from planner.api.replays import SweptRates
 
-        source, chosen = self._replaying(trace, {"policy": policy, **settings})
+        source, chosen = self._replaying(trace, {"router": router, **settings})
         with share_bar(f"sweep {self.name}", progress) as heard:
             return SweptRates(pipeline.sweep_rates(self.record, source, chosen, heard))
 

@@ -178,7 +178,7 @@ def test_a_table_promises_its_margin_too(planner: Command, table_run: Path, engi
 
 def test_settings_are_those_typed(planner: Command, run: Path, trace: Path, engine: StandIn) -> None:
     island = load_plan(run).record.islands[0].id
-    options = ["--policy", "least_work", "--variation", "4", "--between", "0:20", "--requests", "50", "--seeds", "4-5"]
+    options = ["--router", "least_work", "--variation", "4", "--between", "0:20", "--requests", "50", "--seeds", "4-5"]
     options += ["--warm-up", "0.2", "--storage-gb-s", "3", "--fail", f"{island}@9:2", "--fail", f"{island}@5:all"]
     assert planner("replay", run, "--trace", trace, *options).status == EXIT_DONE
     settings = engine.settings
@@ -241,7 +241,7 @@ def test_the_plan_s_own_trace_is_found_again(planner: Command, traced_run: Path,
         ((*DRAWN, "--rate", "fast"), "rate: must be a share of the capacity (0.9x), promise, or requests/s"),
         ((*DRAWN, "--rate", "-3x"), "rate: must be above 0"),
         ((*DRAWN, "--rate", "nanx"), "rate: must be a share"),
-        ((*DRAWN, "--policy", "best"), "policy: must be one of least_work, "),
+        ((*DRAWN, "--router", "best"), "router: must be one of llm-d, "),
         ((*DRAWN, "--arrivals", "weekly"), "arrivals: must be one of trace, "),
         ((*DRAWN, "--between", "9"), "--between: must be two seconds of the trace, got '9'"),
         ((*DRAWN, "--between", "9:3"), "between: must be two seconds of the trace, the first below the second"),
@@ -278,7 +278,7 @@ def test_a_failure_after_the_last_request_is_noted(planner: Command, run: Path, 
 
 def test_python_has_the_same(run: Path, engine: StandIn) -> None:
     plan = load_plan(run)
-    replay = plan.replay("lengths", "0.5x", policy="random", seeds=2, arrivals="gamma", variation=3.0)
+    replay = plan.replay("lengths", "0.5x", router="random", seeds=2, arrivals="gamma", variation=3.0)
     assert (engine.settings.router.name, engine.settings.seeds) == ("random", (0, 1))
     assert engine.settings.arrivals.variation == 3.0
     assert replay.holds

@@ -42,7 +42,6 @@ def test_every_router_of_the_engine_is_priced_or_refuses(planner: Command, bucke
     ("words", "rule"),
     [
         (("--router", "nobody"), "router: must be one of"),
-        (("--router", "haproxy", "--policy", "random"), "policy: must be left out with a router"),
         (("--length-spread", "2"), "length_spread: must be from 0 to 1"),
     ],
 )

@@ -78,16 +78,13 @@ def command(
         str | None,
         typer.Option(help="0.9x of the capacity, promise, or requests/s. [default: promise]", show_default=False),
     ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            help="random, round_robin, least_work, overflow or prefix_aware. [default: the plan's router]",
-            show_default=False,
-        ),
-    ] = None,
     router: Annotated[
         str | None,
-        typer.Option(help="As this router of `planner export` would route: its policy, its measure of a prompt."),
+        typer.Option(
+            help="A router of `planner export`, or how one of your own chooses: least_work, prefix_aware, overflow, "
+            "round_robin or random. [default: the plan's]",
+            show_default=False,
+        ),
     ] = None,
     length_spread: Annotated[
         float | None,
@@ -147,7 +144,6 @@ def command(
     plan = saved_runs.read_run(run)
     settings = replay_settings(
         plan,
-        policy=policy,
         router=router,
         length_spread=length_spread,
         arrivals=arrivals,

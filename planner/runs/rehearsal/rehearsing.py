@@ -79,7 +79,7 @@ class _Rehearsing:
         failures = [Failure(island=kill.island, at_s=kill.at_s, servers=((kill.island, 1),)) for kill in settings.kills]
         chosen = replay_settings(
             self._plan,
-            behaviour=export.router_behaviour(self._plan, self._router, target=_TARGET, engine=self._engine),
+            router=export.router_behaviour(self._plan, self._router, target=_TARGET, engine=self._engine),
             requests=settings.requests,
             seeds=(settings.seed,),
             warm_up=settings.warm_up,

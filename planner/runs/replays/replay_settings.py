@@ -9,6 +9,7 @@ from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, Failure, Ra
 from planner.errors import InputError
 
 _MOST_REQUESTS = 10_000_000
+_POLICIES = tuple(policy.value for policy in RouterPolicy)
 COMPRESSED = "compressed"
 """The word for the trace's own arrivals at another speed."""
 
@@ -60,20 +61,10 @@ def _require_used(process: ArrivalProcess, *, variation: float | None, curve: ob
         raise _fault("curve", "must be given with diurnal arrivals", "none", "Give --curve NAME.")
 
 
-def _policy(word: str) -> RouterPolicy:
-    try:
-        return RouterPolicy(word)
-    except ValueError:
-        words = ", ".join(policy.value for policy in RouterPolicy)
-        raise _fault("policy", f"must be one of {words}", repr(word), "Choose one of these.") from None
-
-
 def replay_settings(
     plan: Plan,
     *,
-    policy: str | None = None,
-    router: str | None = None,
-    behaviour: RouterBehaviour | None = None,
+    router: str | RouterBehaviour | None = None,
     length_spread: float | None = None,
     arrivals: str | ArrivalSettings | None = None,
     variation: float | None = None,
@@ -87,14 +78,10 @@ def replay_settings(
 ) -> ReplaySettings:
     """The settings, checked against the plan; `arrivals` to `between` as for `arrival_settings`, or the record.
 
-    `router`: by name, or `behaviour`: its policy, and its way to tell a prompt's length, whose error is `length_spread`
-    (standard deviation of the logarithm; None: 0.2 where it counts bytes or characters). `seeds`: how many, or which.
-    `failures` of islands, by id. InputError names the value that cannot be.
+    `router`: a program or a policy by name, or its description; None: the plan's. `length_spread`: how far off it takes
+    a prompt's length (standard deviation of the logarithm; None: 0.2 where it counts bytes or characters). `seeds`: how
+    many, or which. `failures` of islands, by id. InputError names the value that cannot be.
     """
-    if router is not None and policy is not None:
-        raise _fault("policy", "must be left out with a router, which has its own", policy, "Give one of both.")
-    if router is not None:
-        behaviour = router_behaviour(plan, router)
     process = arrivals
     if not isinstance(process, ArrivalSettings):
         process = arrival_settings(process, variation=variation, curve=curve, between=between)
@@ -111,7 +98,7 @@ def replay_settings(
         raise _fault("length_spread", "must be from 0 to 1", length_spread, "Try 0.2.")
     for failure in failures:
         _require_island(plan, failure)
-    chosen = behaviour or (behaviour_of(_policy(policy)) if policy else plan.scenario.router)
+    chosen = router_behaviour(plan, router) if isinstance(router, str) else router or plan.scenario.router
     return ReplaySettings(
         router=chosen,
         length_spread=chosen.length_spread if length_spread is None else length_spread,
@@ -125,9 +112,12 @@ def replay_settings(
 
 
 def router_behaviour(plan: Plan, router: str) -> RouterBehaviour:
-    """What a router goes by. InputError where there is none of that name."""
+    """What a router of `planner export`, or a policy, goes by. InputError where there is none of that name."""
+    if router in _POLICIES:
+        return behaviour_of(RouterPolicy(router))
     if router not in export.ROUTERS:
-        raise _fault("router", f"must be one of {', '.join(export.ROUTERS)}", repr(router), "Choose one of these.")
+        names = ", ".join((*export.ROUTERS, *_POLICIES))
+        raise _fault("router", f"must be one of {names}", repr(router), "Choose one of these.")
     targets = export.ROUTERS[router].targets
     chosen = plan.scenario.deploy.target
     return export.router_behaviour(plan, router, target=chosen if chosen in targets else targets[0])

@@ -131,7 +131,7 @@ class _Replays:
         return behaviour.words([island.phase for island in self._plan.islands])
 
     def _settings(self, behaviour: RouterBehaviour) -> ReplaySettings:
-        return replay_settings(self._plan, behaviour=behaviour, requests=_REQUESTS, seeds=1)
+        return replay_settings(self._plan, router=behaviour, requests=_REQUESTS, seeds=1)
 
 
 def _replayed(loss: RouterLoss, replays: _Replays) -> RouterLoss:
