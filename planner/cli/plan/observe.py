@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="A run folder, or its plan.json.", show_default=False)],
+    run: saved_runs.Run,
     answers: Annotated[
         list[Path] | None,
         typer.Argument(help="Answers of Prometheus (JSON) to the queries of --queries.", show_default=False),

@@ -30,7 +30,7 @@ def read_kill(text: str) -> "Kill":
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="A run folder, or its plan.json.", show_default=False)],
+    run: saved_runs.Run,
     router: Annotated[
         str,
         typer.Option(
@@ -53,18 +53,8 @@ def command(
             show_default=False,
         ),
     ] = "",
-    trace: Annotated[
-        str | None,
-        typer.Option(
-            help="A trace, a workload's file or name, or lengths: the plan's own table. [default: the trace that the "
-            "plan was made for, where it is at hand, else lengths]",
-            show_default=False,
-        ),
-    ] = None,
-    rate: Annotated[
-        str | None,
-        typer.Option(help="0.9x of the capacity, promise, or requests/s. [default: promise]", show_default=False),
-    ] = None,
+    trace: saved_runs.Trace = None,
+    rate: saved_runs.Rate = None,
     requests: Annotated[int, typer.Option(help="Requests, warm-up included; at most 20000.")] = 2000,
     seed: Annotated[int, typer.Option(help="Of arrivals, lengths and texts.")] = 0,
     slower: Annotated[

@@ -65,19 +65,9 @@ def _number(text: str) -> float:
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="A run folder, or its plan.json.", show_default=False)],
-    trace: Annotated[
-        str | None,
-        typer.Option(
-            help="A trace (.csv, .jsonl, .gz), a workload's file or name, or lengths: the plan's own table of lengths. "
-            "[default: the trace that the plan was made for, where it is at hand, else lengths]",
-            show_default=False,
-        ),
-    ] = None,
-    rate: Annotated[
-        str | None,
-        typer.Option(help="0.9x of the capacity, promise, or requests/s. [default: promise]", show_default=False),
-    ] = None,
+    run: saved_runs.Run,
+    trace: saved_runs.Trace = None,
+    rate: saved_runs.Rate = None,
     router: Annotated[
         str | None,
         typer.Option(

@@ -1,7 +1,6 @@
 """`planner routers`: which routers can execute a plan, and what each makes of its promise."""
 
 from itertools import compress
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,7 +26,7 @@ _COLUMNS = (
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="A run folder, or its plan.json.", show_default=False)],
+    run: saved_runs.Run,
     engine: Annotated[str, typer.Option(help="vllm or sglang. [default: the scenario's]", show_default=False)] = "",
     sweep: Annotated[
         bool, typer.Option("--sweep", help="With the highest rate at which each holds the levels; takes minutes.")

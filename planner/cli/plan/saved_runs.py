@@ -1,12 +1,28 @@
 """A saved run, read as every command reads one: strictly, audited, with a warning where it may have been edited."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from planner.cli import screen
 
 if TYPE_CHECKING:
     from planner.domain import Plan
+
+Run = Annotated[Path, typer.Argument(help="A run folder, or its plan.json.", show_default=False)]
+Trace = Annotated[
+    str | None,
+    typer.Option(
+        help="A trace (.csv, .jsonl, .gz), a workload's file or name, or lengths: the plan's own table of lengths. "
+        "[default: the trace that the plan was made for, where it is at hand, else lengths]",
+        show_default=False,
+    ),
+]
+Rate = Annotated[
+    str | None,
+    typer.Option(help="0.9x of the capacity, promise, or requests/s. [default: promise]", show_default=False),
+]
 
 
 def read_run(run: Path) -> "Plan":
