@@ -21,7 +21,7 @@ from test_router_haproxy import config
 from planner.domain import RouterPolicy, RoutingForm
 from planner.errors import ExportError, InputError
 from planner.export import ExportOptions, render
-from planner.export.routers.haproxy import LUA_FILE
+from planner.export.routers.haproxy import FORWARD_S, LUA_FILE
 
 BYTES, REQUESTS = ExportOptions(router_counts="bytes"), ExportOptions(router_counts="requests")
 LONG, SHORT = 40_000, 300
@@ -103,6 +103,18 @@ def test_the_script_goes_along_and_prefill_alone_is_counted(target: str) -> None
     assert re.findall(r"^backend (\S+)\n(?:    .*\n)*?    filter lua", text, re.MULTILINE) == ["prefill-0"]
     assert any("register_filter" in text for name, text in files.items() if target == "lws" or name == LUA_FILE)
     assert "lua" not in config(render(unequal_plan(), target=target, options=REQUESTS))
+
+
+def test_answers_that_one_thread_cannot_forward_are_warned_of() -> None:
+    """80 % of two threads at 24 microseconds a token: 66,667 tokens/s."""
+    plan = unequal_plan()
+    answer = plan.scenario.workload.mean_output_tokens
+    for tokens_s, options, warned in ((66_000, BYTES, False), (67_500, BYTES, True), (67_500, REQUESTS, False)):
+        busy = replace(plan, throughput_rps=tokens_s / answer)
+        assert ("# WARNING: " in render(busy, target="lws", options=options)["router.yaml"]) is warned
+    guide = (Path(__file__).parents[2] / "planner/cli/docs/guides/manifests.md").read_text(encoding="utf-8")
+    assert f"A thread forwards some {round(1 / FORWARD_S, -4):,.0f} tokens/s" in guide
+    assert "over 80 % busy" in guide
 
 
 def test_what_is_counted_is_asked_of_haproxy_alone_and_bytes_where_it_chooses_prefill_servers() -> None:

@@ -166,6 +166,10 @@ G = "tests/studies/test_told_in_guide.py::"
 DRAWN = "tests/export/test_drawn_fleets_behind_routers.py::"
 HELD: dict[str, dict[str, str]] = {
     "manifests": {
+        "A thread forwards some": "tests/export/test_haproxy_bytes.py::"
+        "test_answers_that_one_thread_cannot_forward_are_warned_of",
+        "over 80 % busy, the export warns": "tests/export/test_haproxy_bytes.py::"
+        "test_answers_that_one_thread_cannot_forward_are_warned_of",
         "the mixed fleet of the README then promises": DRAWN + "test_the_guides_tell_what_each_router_promises",
         "Where it gives up more than 2 %": "tests/pipeline/test_deployed_routers.py::"
         "test_what_a_router_gives_up_is_told_from_two_percent_on",

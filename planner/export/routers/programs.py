@@ -20,7 +20,7 @@ from planner.export.routers.gateways import (
     program_name,
     resends_pairs,
 )
-from planner.export.routers.haproxy import Backend, PhaseServers, haproxy_process, phase_servers
+from planner.export.routers.haproxy import COPIES, FORWARD_S, Backend, PhaseServers, haproxy_process, phase_servers
 from planner.export.routers.intervals_served import ServedInterval, chosen, island_requests, served_intervals
 from planner.export.routers.pairings import by_prefix, by_speed, plan_gateways
 from planner.export.routers.speeds import island_loads, server_counts, weighed_loads
@@ -184,6 +184,8 @@ def _front_notes(plan: Plan, around: Surroundings, *, paired: bool) -> Iterator[
         endpoint = "attention rank" if around.ranks else "server"
         counted = "bytes of prompts" if around.counts_bytes and paired else "requests, however long,"
         yield f"The {endpoint} with the fewest {counted} for its weight takes the next."
+        if around.counts_bytes and paired:
+            yield from _thread_warning(plan)
         yield "Each of HAProxy's two copies counts its own alone."
     if paired:
         yield (
@@ -194,6 +196,18 @@ def _front_notes(plan: Plan, around: Surroundings, *, paired: bool) -> Iterator[
         yield "HAProxy knows nothing of cached prefixes."
 
 
+def _thread_warning(plan: Plan) -> Iterator[str]:
+    """Where one thread of each copy, which is all that counting bytes takes, would be busy with tokens."""
+    tokens_s = plan.throughput_rps * plan.scenario.workload.mean_output_tokens
+    busy = tokens_s * FORWARD_S / COPIES
+    if busy > _BUSIEST:
+        yield (
+            f"WARNING: {tokens_s:,.0f} tokens/s of answers keep the one thread of each of HAProxy's {COPIES} copies "
+            f"{busy:.0%} busy: take --router-counts requests (deploy.router_counts), which has several, and plan anew."
+        )
+
+
+_BUSIEST = 0.8
 _TARGETS = ("lws", "kubernetes", "disaggregatedset", "script")
 
 
