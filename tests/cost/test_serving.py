@@ -321,3 +321,15 @@ def test_no_range_is_slower_alone_than_what_bounds_it() -> None:
         with np.errstate(divide="ignore"):
             most = 1 / (BUCKETS.weights[bucket][mine] / own[:, mine]).sum(axis=1)
         assert (rates[:, bucket] <= most * (1 + 1e-9)).all()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_the_more_evenly_requests_come_the_more_places_are_in_use() -> None:
+    """Down to those that come like clockwork, of which nobody waits."""
+    cell = np.ones((1, 1))
+    stay = Stay(places=24 * cell, stays_ms=3000 * cell, patience_ms=200 * cell, misses=0.01)
+    loads = [
+        largest_load(stay, 2 * cell, Arrivals.varied(counts), served=False)[0, 0] for counts in (5.0, 1.0, 0.1, 0.0)
+    ]
+    assert loads == sorted(loads)
+    assert loads[-1] > 0.95

@@ -46,6 +46,7 @@ PLACE_MISSES = 0.1  # of the requests that may miss a bound on TTFT, those that 
 PLACE_WAITS = 0.05  # of all requests, where a bound holds for the mean
 PLACE_TIME = 0.05  # of a bound on TTFT, that a wait for a place may take
 _HALVINGS = 30
+_EVENEST = 0.01  # I of arrivals that come like clockwork: that of none is smaller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,7 +313,7 @@ def largest_load(stay: Stay, share: Array, arrivals: Arrivals, *, served: bool) 
         # At a higher load more of them wait too long.
         middle = (low + high) / 2
         servers = np.maximum(share / middle if served else share, 1.0)
-        peak = 1 + (counts - 1) / servers if arrivals.blind else counts
+        peak = np.maximum(1 + (counts - 1) / servers if arrivals.blind else counts, _EVENEST)
         places = np.maximum((stay.places if arrivals.blind else stay.places * servers) / peak, 1.0)
         late = erlang_c(places, middle) * np.exp(-stay.patience_ms * places * (1 - middle) / stays_ms)
         low, high = np.where(late <= stay.misses, middle, low), np.where(late <= stay.misses, high, middle)

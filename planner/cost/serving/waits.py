@@ -157,7 +157,8 @@ class WaitTail:
             return np.asarray(likeliest + self.ranks_ms)
         wait = np.maximum(wait_ms, 1.0)[..., None]
         work = self.rate[..., None] * (wait + self.spare[..., None] * _TIMES_MS) ** 2
-        exponent = (work / (2 * _TIMES_MS * (self.counts + self.lengths[..., None]))).min(axis=-1)
+        varied = np.maximum(self.counts + self.lengths[..., None], _TINY)
+        exponent = (work / (2 * _TIMES_MS * varied)).min(axis=-1)
         return np.asarray(wait[..., 0] / np.maximum(exponent, _TINY) + self.ranks_ms)
 
     def rank_backlog(self, ranks: "FullRanks") -> Array:
