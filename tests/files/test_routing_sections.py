@@ -18,7 +18,7 @@ from planner.domain import (
     SurvivalSettings,
 )
 from planner.domain.serving.routing import DEFAULT_FORM
-from planner.files import scenario_document
+from planner.files import deciding_differences, scenario_document, scenario_hash
 
 Refused = Callable[..., None]
 Read = Callable[[Mapping[str, Any]], Scenario]
@@ -134,3 +134,16 @@ def test_islands_of_whole_nodes_are_counted_in_nodes(read: Read, document: Field
     )  # fmt: skip
     table = document | {"routing": {"form": "table"}}
     assert read(table | {"search": {"min_island_size": 9}, "inventory": {"H200": 12}}).search.min_island_size == 9
+
+
+def test_the_router_that_is_priced_decides_a_search(read: Read, document: Fields) -> None:
+    """Not what is deployed around it, nor any router where a policy is priced."""
+    begun = settled(read, document, routing={"form": "buckets"})
+    others = {"router": "vllm", "target": "dynamo", "router_counts": "requests", "ranks": "server", "queue": "night"}
+    for key, value in others.items():
+        came = replace(begun, deploy=replace(begun.deploy, **{key: value}))
+        told = [words.split()[0] for words in deciding_differences(begun, came)]
+        assert told == ([] if key == "queue" else [f"deploy.{key}"])
+        assert (scenario_hash(begun) == scenario_hash(came)) is (key == "queue")
+        own = (replace(each, routing=replace(each.routing, policy=RouterPolicy.LEAST_WORK)) for each in (begun, came))
+        assert deciding_differences(*own) == ()

@@ -322,6 +322,19 @@ def test_pools_of_a_kind_are_chosen_by_their_shares(policy: RouterPolicy) -> Non
         assert abs(count - 1600) <= (2 if exact else 5 * np.sqrt(2000 * 0.16))
 
 
+def test_who_counts_divides_by_weights_and_others_go_by_shares() -> None:
+    """A hundred prompts at once, to two equal servers with equal shares, one of which weighs four times as much."""
+    pools = [prefill_pool(), prefill_pool(island="other"), decode_pool(batch=500)]
+    first = (PoolShare(pool=0, share=0.5, weight=1.0), PoolShare(pool=1, share=0.5, weight=0.25))
+    of = fleet(pools, [Interval(start=0, end=LONGEST + 1, prefill=first, decode=(PoolShare(pool=2, share=1.0),))])
+    requests = table([0.0] * 100, [100] * 100, [5] * 100)
+    counting = one_layer(Endpoints.SERVER, Rule.LEAST_LOADED, Counted.REQUESTS, by_speed=True)
+    by_weight = replace(behaviour_of(RouterPolicy.LEAST_WORK), prefill=counting)
+    for router, part in ((by_weight, 80), (behaviour_of(RouterPolicy.ROUND_ROBIN), 50)):
+        log = run(of, requests, ReplaySettings(router=router)).log
+        assert abs(Counter(log.prefill)[0] - part) <= 1
+
+
 def test_caches_go_to_the_decode_server_with_the_least_load() -> None:
     """Of two servers one has three times the places: it gets three of four sequences, as long as none waits."""
     pools = [prefill_pool(), decode_pool(batch=100), decode_pool(batch=300, island="large")]
