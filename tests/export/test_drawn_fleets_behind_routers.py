@@ -99,13 +99,13 @@ def test_the_guides_tell_what_each_router_promises() -> None:
     promises["least work"] = promise(routing={"policy": "least_work"})
     guides = ROOT / "planner/cli/docs/guides"
     replay = " ".join((guides / "replay.md").read_text(encoding="utf-8").split())
-    told = re.search(
+    sentence = re.search(
         r"promises (\d+) requests/s behind HAProxy, as much as behind `least_work`, (\d+) where HAProxy "
         r"counts requests, and (\d+) behind vllm-router; llm-d and Dynamo hold (\d+)\.",
         replay,
     )
-    assert told is not None
-    haproxy, by_requests, vllm, by_tokens = map(float, told.groups())
+    assert sentence is not None
+    haproxy, by_requests, vllm, by_tokens = map(float, sentence.groups())
     for router, figure in (
         ("haproxy", haproxy),
         ("least work", haproxy),

@@ -142,8 +142,10 @@ def test_the_router_that_is_priced_decides_a_search(read: Read, document: Fields
     others = {"router": "vllm", "target": "dynamo", "router_counts": "requests", "ranks": "server", "queue": "night"}
     for key, value in others.items():
         came = replace(begun, deploy=replace(begun.deploy, **{key: value}))
-        told = [words.split()[0] for words in deciding_differences(begun, came)]
-        assert told == ([] if key == "queue" else [f"deploy.{key}"])
+        keys = [words.split()[0] for words in deciding_differences(begun, came)]
+        assert keys == ([] if key == "queue" else [f"deploy.{key}"])
         assert (scenario_hash(begun) == scenario_hash(came)) is (key == "queue")
-        own = (replace(each, routing=replace(each.routing, policy=RouterPolicy.LEAST_WORK)) for each in (begun, came))
-        assert deciding_differences(*own) == ()
+        by_policy = (
+            replace(each, routing=replace(each.routing, policy=RouterPolicy.LEAST_WORK)) for each in (begun, came)
+        )
+        assert deciding_differences(*by_policy) == ()

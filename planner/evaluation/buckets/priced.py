@@ -277,13 +277,13 @@ def _decode_weights(
 ) -> list[float]:
     """Under which each decode server gets the rate that it serves: the sequences that it then has; 0 where the router
     does not weigh, and those that are given."""
-    given = [pool.weight for pool in pools]
-    if not arrivals.layers[0].weighs or pools[0].phase is not Phase.DECODE or all(given) or not any(capped):
-        return given
-    held = [
+    weights = [pool.weight for pool in pools]
+    if not arrivals.layers[0].weighs or pools[0].phase is not Phase.DECODE or all(weights) or not any(capped):
+        return weights
+    sequences = [
         _sequences(pool, of_pool, buckets, rate) for pool, of_pool, rate in zip(pools, servers, capped, strict=True)
     ]
-    return [sequences / max(held) for sequences in held]
+    return [count / max(sequences) for count in sequences]
 
 
 def _answer_ms(pool: BucketPool, servers: Servers, buckets: Buckets, rate: float, levels: Levels) -> float:

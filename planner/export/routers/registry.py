@@ -22,8 +22,8 @@ NO_ROUTER = "none"
 
 def chosen_router(target: Target, name: str = "") -> str:
     """The name of the router that `target`'s exports come with where `name` asks for none of its own."""
-    own = router_of(DeploySettings(target=target.name))
-    return name or (own if target.name in ROUTERS[own].targets else NO_ROUTER)
+    router = router_of(DeploySettings(target=target.name))
+    return name or (router if target.name in ROUTERS[router].targets else NO_ROUTER)
 
 
 def check_counts(options: ExportOptions, router: Router | None) -> None:

@@ -187,8 +187,8 @@ def _keys(scenario: Scenario, free: frozenset[str]) -> Flat:
     """Dotted keys with their values, lists whole; none that is `free` or stands below one, but what tells the router
     that plans are priced for."""
     pairs = _flat(scenario_document(scenario))
-    kept = OF_PRICED_ROUTERS if scenario.deployed_router else frozenset[str]()
-    return {key: value for key, value in pairs if key in kept or not any(part in free for part in _above(key))}
+    deciding = OF_PRICED_ROUTERS if scenario.deployed_router else frozenset[str]()
+    return {key: value for key, value in pairs if key in deciding or not any(part in free for part in _above(key))}
 
 
 def _free(scenario: Scenario) -> frozenset[str]:
