@@ -18,6 +18,7 @@ from planner.domain import (
 )
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.changes import ChangeLimits, ChangeSettings, LostServers
+from planner.domain.fleets import FleetPlan, FleetScenario
 from planner.domain.frontier import RivalFleet
 from planner.domain.replay import ReplayResult, ReplaySweep
 from planner.domain.rollouts import Replan
@@ -53,6 +54,20 @@ def plan(
     """
     with open_evaluator(posed(scenario)) if opened is None else nullcontext(opened) as evaluator:
         return finished_plan(evaluator, proposer_of(scenario).propose(evaluator, progress, journal))
+
+
+def plan_fleet(
+    fleet: FleetScenario, tell: Callable[[str], None] = lambda _step: None, progress: ReportProgress = no_progress
+) -> FleetPlan:
+    """Plan several services on one inventory: its nodes are divided, and every deployment planned on its own. `tell`
+    hears of each step.
+
+    Raises InfeasibleError where demands or floors cannot be met together, or a service cannot be served at all,
+    InputError where services cannot share pools.
+    """
+    from planner.proposing.fleets.planning import planned_fleet
+
+    return planned_fleet(fleet, lambda scenario: plan(scenario, progress), tell)
 
 
 def plan_with_rivals(scenario: Scenario, progress: ReportProgress = no_progress) -> tuple[Plan, tuple[RivalFleet, ...]]:

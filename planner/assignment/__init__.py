@@ -2,7 +2,7 @@
 
 Doors: `assign` (one layout), `choose_roles` (its islands, where queues count), `best_layout` (the layout itself),
 `relax` (what no layout can exceed), `rounded` (a layout near that, in milliseconds), `best_pools` (pools behind
-buckets of prompt length), `pool_cells` (a finished table on a router's grid).
+buckets of prompt length), `divide` (an inventory among services), `pool_cells` (a finished table on a router's grid).
 """
 
 from planner.assignment.buckets.least_change import LeastChange, least_changed_pools
@@ -29,6 +29,15 @@ from planner.assignment.buckets.programme import (
 )
 from planner.assignment.buckets.relaxed import RelaxedBuckets, relaxed_buckets, relaxed_values
 from planner.assignment.cells.pools import CellPools, busy_times, pool_cells
+from planner.assignment.fleets.offer import (
+    DeploymentOffer,
+    Division,
+    FleetOffer,
+    NodePrices,
+    RateLimit,
+    ServiceTerms,
+)
+from planner.assignment.fleets.programme import alternatives_of, cheapest_addition, divide, node_prices
 from planner.assignment.inner_problem import assign, choose_roles, fractional_rps
 from planner.assignment.layout_options import IslandKind, Offer, in_role
 from planner.assignment.layout_programme import LayoutAnswer, best_layout
@@ -43,28 +52,38 @@ __all__ = [
     "CellPools",
     "ChangeTerms",
     "DeployedServers",
+    "DeploymentOffer",
+    "Division",
+    "FleetOffer",
     "Halves",
     "IslandKind",
     "LayoutAnswer",
     "LeastChange",
+    "NodePrices",
     "Offer",
     "Partition",
     "Place",
     "PoolCount",
+    "RateLimit",
     "Relaxation",
     "RelaxedBuckets",
+    "ServiceTerms",
     "Shares",
     "Uplinks",
+    "alternatives_of",
     "assign",
     "best_layout",
     "best_pools",
     "better_pools",
     "busy_times",
+    "cheapest_addition",
     "choose_roles",
+    "divide",
     "fastest_of_kinds",
     "fractional_rps",
     "in_role",
     "least_changed_pools",
+    "node_prices",
     "pool_cells",
     "pools_of",
     "proves",

@@ -5,6 +5,7 @@ From Python `planner.workload("requests.csv.gz")`, or of a data frame, reads one
 """
 
 from planner.doors import make_callable
+from planner.workload.mixing import mixed_profile
 from planner.workload.prefix_reuse import prefix_reuse
 from planner.workload.summary import (
     describe,
@@ -23,6 +24,7 @@ __all__ = [
     "describe",
     "divide",
     "draw_stretches",
+    "mixed_profile",
     "prefix_reuse",
     "profile_and_summary",
     "question_of",

@@ -219,33 +219,61 @@ def fastest_of_kinds(
     return programme.solved(settings)
 
 
-class PoolProgramme:
-    """One partition's servers as integers."""
+class PoolRows:
+    """One partition's servers, and rows that they serve the rate of the whole, in a programme that may hold others, too:
+    `prefix` tells their names apart. `divisible`: the relaxation."""
 
-    def __init__(self, offer: BucketOffer, partition: Partition, objective: ObjectiveSettings) -> None:
-        self.offer, self.partition = offer, partition
-        sense = pulp.LpMinimize if objective.minimises else pulp.LpMaximize
-        self.model = pulp.LpProblem("buckets", sense)
-        self.rate = pulp.LpVariable("rate", lowBound=0)
+    def __init__(
+        self,
+        model: pulp.LpProblem,
+        offer: BucketOffer,
+        partition: Partition,
+        prefix: str = "",
+        *,
+        divisible: bool = False,
+    ) -> None:
+        self.model, self.offer, self.partition = model, offer, partition
+        self.rate = pulp.LpVariable(f"{prefix}rate", lowBound=0)
         self.servers: dict[tuple[Place, BucketOption], pulp.LpVariable] = {}
+        category = pulp.LpContinuous if divisible else pulp.LpInteger
         for n, (place, option) in enumerate(columns_of(offer, partition)):
             count_limit = offer.most_of(option)
             if count_limit:
-                self.servers[place, option] = pulp.LpVariable(f"servers_{n}", 0, count_limit, pulp.LpInteger)
+                self.servers[place, option] = pulp.LpVariable(f"{prefix}servers_{n}", 0, count_limit, category)
         for place in places_of(partition):
             served = pulp.LpAffineExpression([(v, option.rate_rps) for option, v in self._serving(place)])
-            self.model += served - offer.probabilities[place] * self.rate >= 0, row_of(place)
-        for t, count in enumerate(offer.counts):
-            used = pulp.LpAffineExpression([(v, key[1].use) for key, v in self.servers.items() if key[1].stock == t])
-            self.model += used <= count, f"offered_{t}"
-        self.change = change_rows(self.model, offer, self.servers)
-        uplink_rows(self.model, offer, partition, self.servers, self.rate)
-        if offer.survive:
-            survival_rows(self.model, offer, places_of(partition), self.servers, self.rate)
+            model += served - offer.probabilities[place] * self.rate >= 0, f"{prefix}{row_of(place)}"
+        # whole nodes are lost: of divisible servers that says nothing
+        if offer.survive and not divisible:
+            survival_rows(model, offer, places_of(partition), self.servers, self.rate, prefix)
+
+    def used(self, stock: int) -> pulp.LpAffineExpression:
+        """Units of a stock that the servers take."""
+        return pulp.LpAffineExpression([(v, key[1].use) for key, v in self.servers.items() if key[1].stock == stock])
 
     def _serving(self, place: Place) -> list[tuple[BucketOption, pulp.LpVariable]]:
         """Servers of a bucket of prefill or decode, mixed ones, too."""
         return [(o, v) for (home, o), v in self.servers.items() if place in self.offer.served_by(home)]
+
+    def chosen(self) -> tuple[PoolCount, ...]:
+        """The pools of a solved programme."""
+        return tuple(
+            PoolCount(place=place, option=option, count=round(v.varValue or 0.0))
+            for (place, option), v in self.servers.items()
+            if (v.varValue or 0.0) > SURE
+        )
+
+
+class PoolProgramme(PoolRows):
+    """One partition's servers as integers, out of all that is offered."""
+
+    def __init__(self, offer: BucketOffer, partition: Partition, objective: ObjectiveSettings) -> None:
+        sense = pulp.LpMinimize if objective.minimises else pulp.LpMaximize
+        super().__init__(pulp.LpProblem("buckets", sense), offer, partition)
+        for t, count in enumerate(offer.counts):
+            self.model += self.used(t) <= count, f"offered_{t}"
+        self.change = change_rows(self.model, offer, self.servers)
+        uplink_rows(self.model, offer, partition, self.servers, self.rate)
 
     def cost(self) -> pulp.LpAffineExpression:
         """USD/hour, or W, of all servers, with the weight of the change to them."""
@@ -276,17 +304,13 @@ class PoolProgramme:
     def solved(self, settings: AssignmentSettings, meter: Meter | None = None) -> BucketAnswer:
         """The answer. Raises InfeasibleError and SolverError as `solve` does, and where nothing is served."""
         solved = solve(self.model, settings, meter)
-        pools = tuple(
-            PoolCount(place=place, option=option, count=round(v.varValue or 0.0))
-            for (place, option), v in self.servers.items()
-            if (v.varValue or 0.0) > SURE
-        )
+        pools = self.chosen()
         value = float(pulp.value(self.model.objective))
         dual = dual_bound(self.model, value if solved.proven else None)
         # A solver that was cut short and says no bound has shown none: the partition's relaxation is left.
         nothing_known = math.inf if self.model.sense == pulp.LpMaximize else -math.inf
         # From whole servers: the solver's own rate is off by its tolerance.
-        served = min(_served(self.offer, self.partition, pools))
+        served = min(served_rps(self.offer, self.partition, pools))
         answer = BucketAnswer(
             partition=self.partition,
             pools=pools,
@@ -301,7 +325,7 @@ class PoolProgramme:
         return answer
 
 
-def _served(offer: BucketOffer, partition: Partition, pools: Sequence[PoolCount]) -> Iterator[float]:
+def served_rps(offer: BucketOffer, partition: Partition, pools: Sequence[PoolCount]) -> Iterator[float]:
     """The rate of the whole that each bucket allows: what its servers do, or what a loss leaves over its share."""
     for place in places_of(partition):
         serving = [pool for pool in pools if place in offer.served_by(pool.place)]

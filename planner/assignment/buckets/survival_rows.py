@@ -27,15 +27,20 @@ Servers = Mapping[Key, pulp.LpVariable]
 
 
 def survival_rows(
-    model: pulp.LpProblem, offer: BucketOffer, places: Sequence[Place], servers: Servers, rate: pulp.LpVariable
+    model: pulp.LpProblem,
+    offer: BucketOffer,
+    places: Sequence[Place],
+    servers: Servers,
+    rate: pulp.LpVariable,
+    prefix: str = "",
 ) -> None:
-    """Whatever nodes are lost, the share of the rate remains in each of `places`."""
+    """Whatever nodes are lost, the share of the rate remains in each of `places`; `prefix`: of names."""
     several = offer.lost_nodes > 1 and not offer.jointly
     per_node = {} if several else {key: _per_node(model, key[1], count) for key, count in servers.items()}
     for place in places:
         serving = {key: count for key, count in servers.items() if place in offer.served_by(key[0])}
         served = pulp.LpAffineExpression([(count, key[1].after_rps) for key, count in serving.items()])
-        name = f"{place[0].value}_{place[1]}"
+        name = f"{prefix}{place[0].value}_{place[1]}"
         after_loss = pulp.LpVariable(f"left_{name}")  # one row, that the others may be short
         model += served - offer.survive * offer.probabilities[place] * rate - after_loss == 0, f"left_{name}"
         if offer.jointly:

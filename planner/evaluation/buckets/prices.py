@@ -84,11 +84,21 @@ class BucketPrices:
         bounded = self.phases[Phase.PREFILL].levels.bounds_ttft
         if not bounded or LESS_ROOM * bound_rps >= self.served_rps * (1 - WORTH_PRICING):
             return None
-        tighter = copy.copy(self)
-        tighter._columns, tighter._left, tighter._most_rps = {}, {}, LESS_ROOM * bound_rps
-        for cached in {"served_rps", "shortlist", "aggregated"} & vars(tighter).keys():
-            del vars(tighter)[cached]
-        return tighter
+        return self.priced_for(LESS_ROOM * bound_rps)
+
+    def priced_for(self, most_rps: float) -> "BucketPrices":
+        """The same servers where no more than this is served of the whole (requests/s): their queues are priced for
+        it."""
+        other = copy.copy(self)
+        other._columns, other._left, other._most_rps = {}, {}, most_rps
+        for cached in {"served_rps", "shortlist", "aggregated"} & vars(other).keys():
+            del vars(other)[cached]
+        return other
+
+    def divisible(self, *, waiting: bool) -> BucketOffer:
+        """The best rate of each GPU on each bucket, as if servers could be divided; `waiting`: within the levels, where
+        as much is served as they are priced for; else as if nothing waited."""
+        return self._divisible(self.column if waiting else self._full_column)
 
     @property
     def surely(self) -> "BucketPrices | None":

@@ -1,0 +1,1 @@
+"""Several deployments out of one inventory: who gets which nodes."""

@@ -1,0 +1,254 @@
+"""Several services on one inventory: what is asked, who serves whom, and the plan of all.
+
+A *service* is a stream of requests for one model with levels of its own. A *deployment* serves one or several of them:
+it is an ordinary scenario, planned on the GPUs that it gets. A service has one deployment for each checkpoint of its
+model that it may run, and one more where it may share pools with others.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Annotated
+
+from planner.domain.keys import Bounds, Key
+from planner.domain.layout import Inventory
+from planner.domain.plan import Plan
+from planner.domain.scenario import InputHash, Scenario
+
+
+class FleetAim(StrEnum):
+    """What the division of a fleet is to be best at.
+
+    `multiple`: the largest common multiple of all demands that is promised. `target`: the least rent at which all
+    demands are. `weighted`: the most promised requests, each counted by its service's weight, none beyond its demand.
+    `priority`: first the share of the demands that go first, then of those that follow.
+    """
+
+    MULTIPLE = "multiple"
+    TARGET = "target"
+    WEIGHTED = "weighted"
+    PRIORITY = "priority"
+
+    @property
+    def row(self) -> "AimRow":
+        """What the aim says of itself."""
+        return AIMS[self]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AimRow:
+    """An aim: the unit of its value, in words what it is of, and whether less is better."""
+
+    unit: str
+    words: str
+    minimises: bool = False
+
+
+AIMS: Mapping[FleetAim, AimRow] = MappingProxyType(
+    {
+        FleetAim.MULTIPLE: AimRow(unit="times the demands", words="the largest common multiple of all demands"),
+        FleetAim.TARGET: AimRow(unit="USD/hour", words="the least rent that meets all demands", minimises=True),
+        FleetAim.WEIGHTED: AimRow(unit="weighted requests/s", words="the most of what is asked for, by weight"),
+        FleetAim.PRIORITY: AimRow(
+            unit="places of the order served", words="first the demands that go first, then those that follow"
+        ),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetObjective:
+    """What a fleet is divided for. `floor`: the share of its demand below which no service falls, of weighted and
+    priority. `demand_rps`: the fleet's rate, where services ask for shares of it."""
+
+    kind: Annotated[FleetAim, Key("what the division is to be best at")] = FleetAim.MULTIPLE
+    floor: Annotated[float, Bounds(low=0, high=1), Key("of weighted and priority: share of every demand")] = 0.0
+    demand_rps: Annotated[float, Bounds(above=0), Key("the fleet's rate, of which services have shares")] = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchTerms:
+    """Work that waits: it takes what others leave, whole nodes of it. `tokens_a_day`: of prompts and answers that are
+    asked for (0: as many as there are)."""
+
+    tokens_a_day: Annotated[float, Bounds(low=0), Key("asked for; else as many as there are", sparse=True)] = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetService:
+    """A service. `scenarios`: itself on the whole inventory, one for each checkpoint that it may run. `shares`: names
+    of services whose pools it may share (empty: none). `batch`: it takes what others leave (None: it has a demand)."""
+
+    name: str
+    scenarios: tuple[Scenario, ...]
+    demand_rps: float
+    weight: float = 1.0
+    priority: int = 1
+    shares: tuple[str, ...] = ()
+    batch: BatchTerms | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """An ordinary scenario on the whole inventory, and the part of its requests that each service has."""
+
+    scenario: Scenario
+    parts: tuple[tuple[str, float], ...]
+
+    @property
+    def name(self) -> str:
+        """The scenario's."""
+        return self.scenario.name
+
+    @property
+    def promised(self) -> float:
+        """Of its rate, what it promises."""
+        return self.scenario.routing.margin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetScenario:
+    """Services on one inventory. `share_nodes`: whether servers of several deployments may lie on one node."""
+
+    name: str
+    inventory: Inventory
+    services: tuple[FleetService, ...]
+    objective: FleetObjective = field(default_factory=FleetObjective)
+    share_nodes: bool = False
+    inputs: tuple[InputHash, ...] = ()
+
+    @property
+    def interactive(self) -> tuple[FleetService, ...]:
+        """Those with a demand."""
+        return tuple(service for service in self.services if service.batch is None)
+
+    @property
+    def batches(self) -> tuple[FleetService, ...]:
+        """Those that take what others leave."""
+        return tuple(service for service in self.services if service.batch is not None)
+
+    def service(self, name: str) -> FleetService:
+        """The service of a name."""
+        return next(service for service in self.services if service.name == name)
+
+    def host(self, gpu: str) -> int:
+        """GPUs of a type that go to one deployment together: a node's, or one where nodes are shared."""
+        return 1 if self.share_nodes else self.inventory.item(gpu).gpu.gpus_per_host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetPart:
+    """A deployment's GPUs and its plan on them."""
+
+    deployment: Deployment
+    gpus: tuple[tuple[str, int], ...]
+    plan: Plan
+
+    @property
+    def name(self) -> str:
+        """The deployment's."""
+        return self.deployment.name
+
+    @property
+    def promise_rps(self) -> float:
+        """What its plan promises."""
+        return self.plan.throughput_rps * self.deployment.promised
+
+    def promised_to(self, service: str) -> float:
+        """Requests/s that it promises a service."""
+        return self.promise_rps * dict(self.deployment.parts).get(service, 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceShare:
+    """What a service gets. `promised_rps` of `demand_rps`. `rent_usd_per_hour`: its part of the fleet's rent, by
+    Shapley; `marginal_usd_per_hour`: what the rent of the others would be less without it. None where GPUs have no
+    price, or nothing is rented. `request_worth`: what one more request/s of its demand takes of the objective's value.
+    """
+
+    service: str
+    demand_rps: float
+    promised_rps: float
+    rent_usd_per_hour: float | None = None
+    marginal_usd_per_hour: float | None = None
+    request_worth: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """Of its demand."""
+        return self.promised_rps / self.demand_rps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeWorth:
+    """What one more node of a type is worth, by the prices of the relaxation: the change of the objective's value, and
+    `requests`: requests/s that each service alone would gain by it."""
+
+    gpu: str
+    gpus: int
+    change: float
+    requests: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFill:
+    """Work that takes what others leave: its plan on those GPUs, and the tokens of a day (None: no server fits)."""
+
+    service: str
+    part: FleetPart | None
+    tokens_a_day: float
+    asked_tokens_a_day: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetPlan:
+    """A plan for every deployment that has GPUs. `value` in the objective's unit, `bound`: no division of whole nodes
+    among deployable pools has a better one, `note`: where it says less. `idle`: GPUs that nobody has, batches neither.
+    """
+
+    fleet: FleetScenario
+    parts: tuple[FleetPart, ...]
+    shares: tuple[ServiceShare, ...]
+    value: float
+    bound: float
+    worths: tuple[NodeWorth, ...] = ()
+    batches: tuple[BatchFill, ...] = ()
+    note: str = ""
+
+    @property
+    def gap(self) -> float:
+        """How far the value is from its bound, relative."""
+        return abs(self.bound - self.value) / max(abs(self.bound), 1e-12)
+
+    @property
+    def plans(self) -> tuple[FleetPart, ...]:
+        """All parts, batches' too."""
+        return (*self.parts, *(batch.part for batch in self.batches if batch.part is not None))
+
+    @property
+    def idle(self) -> tuple[tuple[str, int], ...]:
+        """GPUs that nobody has, by type."""
+        taken: dict[str, int] = {}
+        for part in self.plans:
+            for gpu, count in part.gpus:
+                taken[gpu] = taken.get(gpu, 0) + count
+        left = ((item.gpu.name, item.count - taken.get(item.gpu.name, 0)) for item in self.fleet.inventory.items)
+        return tuple((gpu, count) for gpu, count in left if count)
+
+    @property
+    def rent_usd_per_hour(self) -> float:
+        """Of all GPUs that deployments with a demand have."""
+        prices = {item.gpu.name: item.price_usd_per_gpu_hour for item in self.fleet.inventory.items}
+        return sum(prices[gpu] * count for part in self.parts for gpu, count in part.gpus)
+
+
+def on_gpus(scenario: Scenario, gpus: Mapping[str, int]) -> Scenario:
+    """A scenario on a part of its inventory; types of which it gets nothing are left out."""
+    items = tuple(
+        replace(item, count=gpus[item.gpu.name]) for item in scenario.inventory.items if gpus.get(item.gpu.name)
+    )
+    return replace(scenario, inventory=replace(scenario.inventory, items=items))
+
+
+FleetPlanner = Callable[[FleetScenario], FleetPlan]

@@ -1,0 +1,206 @@
+"""Door: the plan of a fleet. Its nodes are divided, every deployment is planned on its own, and what is left fills
+with work that waits."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from planner.assignment import cheapest_addition
+from planner.domain import Plan, Scenario
+from planner.domain.fleets import (
+    BatchFill,
+    Deployment,
+    FleetAim,
+    FleetObjective,
+    FleetPart,
+    FleetPlan,
+    FleetScenario,
+    FleetService,
+    on_gpus,
+)
+from planner.errors import InfeasibleError
+from planner.proposing.fleets.accounts import node_worths, shares_of
+from planner.proposing.fleets.deployments import batch_deployments, deployments_of
+from planner.proposing.fleets.dividing import (
+    MET,
+    DividedFleet,
+    FleetPricing,
+    Tell,
+    divided,
+    promised_rps,
+    worth_of_rates,
+)
+
+DAY_S = 86_400.0
+PlanOne = Callable[[Scenario], Plan]
+
+OF_FORMS = "the bound is of the forms of serving that the plans chose"
+PARTIAL = "the bound is of divisible servers: not every cut of lengths was solved for with whole ones"
+
+
+def planned_fleet(fleet: FleetScenario, plan_one: PlanOne, tell: Tell = lambda _: None) -> FleetPlan:
+    """The plan of a fleet; `plan_one` plans a deployment on its GPUs. Raises InfeasibleError where demands or floors
+    cannot be met together, with how far they can be and what would be added for least rent."""
+    deployments = deployments_of(fleet)
+    if len(deployments) == 1:
+        return _alone(fleet, deployments[0], plan_one, tell)
+    try:
+        division = divided(fleet, deployments, tell)
+        if not math.isfinite(division.value):
+            raise InfeasibleError("", hint="")
+    except InfeasibleError:
+        raise _not_met(fleet, deployments) from None
+    parts = _planned(division, plan_one, tell)
+    rates = [part.plan.throughput_rps for part in parts]
+    used = [part.deployment for part in parts]
+    rent = _rent(fleet, parts)
+    _, value = worth_of_rates(fleet, used, rates, rent)
+    sign = -1.0 if fleet.objective.kind.row.minimises else 1.0
+    promised = promised_rps(fleet, used, rates)
+    return FleetPlan(
+        fleet=fleet,
+        parts=parts,
+        shares=shares_of(division, promised, rent, used[0].scenario.search.seed),
+        value=value,
+        bound=sign * max(sign * division.bound, sign * value),
+        worths=node_worths(division),
+        batches=_filled(fleet, parts, plan_one, tell),
+        note="; ".join(filter(None, (OF_FORMS, PARTIAL if division.pricing.partial else ""))),
+    )
+
+
+def _planned(division: DividedFleet, plan_one: PlanOne, tell: Tell) -> tuple[FleetPart, ...]:
+    """The plan of every deployment that has GPUs. Where several serve a service, each is planned for its part."""
+    parts, fleet = [], division.pricing.fleet
+    for deployment, gpus, rate in zip(division.pricing.deployments, division.gpus, division.rates_rps, strict=True):
+        if not gpus:
+            continue
+        tell(f"planning {deployment.name}")
+        scenario = on_gpus(deployment.scenario, gpus)
+        if fleet.objective.kind is FleetAim.TARGET and scenario.objective.target_rps > rate:
+            scenario = replace(scenario, objective=replace(scenario.objective, target_rps=rate * (1 - MET)))
+        counts = tuple((item.gpu.name, item.count) for item in scenario.inventory.items)
+        parts.append(FleetPart(deployment=deployment, gpus=counts, plan=plan_one(scenario)))
+    return tuple(parts)
+
+
+def _alone(fleet: FleetScenario, deployment: Deployment, plan_one: PlanOne, tell: Tell) -> FleetPlan:
+    """One service has all nodes, and the plan that it would have without a fleet."""
+    tell(f"planning {deployment.name}")
+    finished = plan_one(deployment.scenario)
+    used = {gpu: 0 for gpu, _ in _counts(fleet)}
+    for island in finished.islands:
+        used[island.gpu] += island.size if island.phase else 0
+    host = {gpu: fleet.host(gpu) for gpu in used}
+    gpus = {gpu: min(count, -(-used[gpu] // host[gpu]) * host[gpu]) for gpu, count in _counts(fleet)}
+    part = FleetPart(deployment=deployment, gpus=tuple((g, n) for g, n in gpus.items() if n), plan=finished)
+    rent = _rent(fleet, (part,))
+    _, value = worth_of_rates(fleet, [deployment], [finished.throughput_rps], rent)
+    pricing = FleetPricing(fleet, [deployment])
+    division = DividedFleet(
+        pricing=pricing,
+        gpus=(gpus,),
+        rates_rps=(finished.throughput_rps,),
+        value=value,
+        bound=value,
+        prices=pricing.relaxed(),
+    )
+    promised = promised_rps(fleet, [deployment], [finished.throughput_rps])
+    return FleetPlan(
+        fleet=fleet,
+        parts=(part,),
+        shares=shares_of(division, promised, rent, deployment.scenario.search.seed),
+        value=value,
+        bound=_bound_alone(fleet, finished, value),
+        worths=node_worths(division),
+        batches=_filled(fleet, (part,), plan_one, tell),
+        note="" if finished.certificate is None else finished.certificate.note,
+    )
+
+
+def _bound_alone(fleet: FleetScenario, finished: Plan, value: float) -> float:
+    """Of a fleet of one: its plan's own, scaled to the fleet's value."""
+    certificate = finished.certificate
+    if certificate is None or not certificate.objective_bound or not certificate.objective_value:
+        return value
+    ratio = certificate.objective_bound / certificate.objective_value
+    if fleet.objective.kind in (FleetAim.MULTIPLE, FleetAim.TARGET):
+        return value * ratio
+    return value
+
+
+def _counts(fleet: FleetScenario) -> tuple[tuple[str, int], ...]:
+    return tuple((item.gpu.name, item.count) for item in fleet.inventory.items)
+
+
+def _rent(fleet: FleetScenario, parts: Sequence[FleetPart]) -> float:
+    prices = {item.gpu.name: item.price_usd_per_gpu_hour for item in fleet.inventory.items}
+    return sum(prices[gpu] * count for part in parts for gpu, count in part.gpus)
+
+
+def _filled(fleet: FleetScenario, parts: Sequence[FleetPart], plan_one: PlanOne, tell: Tell) -> tuple[BatchFill, ...]:
+    """What batches do with the nodes that nobody has, one after the other."""
+    left = dict(_counts(fleet))
+    for part in parts:
+        for gpu, count in part.gpus:
+            left[gpu] -= count
+    fills = []
+    for service in fleet.batches:
+        tell(f"filling what is left with {service.name}")
+        fill = fill_with(service, left, plan_one)
+        for gpu, count in () if fill.part is None else fill.part.gpus:
+            left[gpu] -= count
+        fills.append(fill)
+    return tuple(fills)
+
+
+def fill_with(service: FleetService, gpus: Mapping[str, int], plan_one: PlanOne) -> BatchFill:
+    """What work that waits makes of these GPUs: the checkpoint that does most tokens."""
+    assert service.batch is not None, "a batch has terms"
+    best = BatchFill(service=service.name, part=None, tokens_a_day=0.0, asked_tokens_a_day=service.batch.tokens_a_day)
+    for deployment in batch_deployments(service) if any(gpus.values()) else ():
+        try:
+            finished = plan_one(on_gpus(deployment.scenario, gpus))
+        except InfeasibleError:
+            continue
+        workload = finished.scenario.workload
+        tokens = workload.mean_input_tokens + workload.mean_output_tokens
+        part = FleetPart(deployment=deployment, gpus=tuple((gpu, n) for gpu, n in gpus.items() if n), plan=finished)
+        tokens_a_day = part.promise_rps * tokens * DAY_S
+        if tokens_a_day > best.tokens_a_day:
+            best = replace(best, part=part, tokens_a_day=tokens_a_day)
+    return best
+
+
+def _not_met(fleet: FleetScenario, deployments: Sequence[Deployment]) -> InfeasibleError:
+    """How far the demands, or their floors, can be met together, and the least that would have to be added."""
+    floor = fleet.objective.floor
+    scale = 1.0 if fleet.objective.kind is FleetAim.TARGET else floor
+    by_multiple = replace(fleet, objective=FleetObjective(kind=FleetAim.MULTIPLE))
+    what = "demands" if scale == 1.0 else f"floors of {100 * floor:g} %"
+    where = f"fleet {fleet.name}: services: the {what} cannot be met together"
+    try:
+        division = divided(by_multiple, deployments)
+    except InfeasibleError as error:
+        return InfeasibleError(f"{where}: {error.message}", hint=error.hint)
+    promised = promised_rps(by_multiple, deployments, division.rates_rps)
+    services = fleet.interactive
+    share, tightest = min((rps / s.demand_rps, s.name) for rps, s in zip(promised, services, strict=True))
+    return InfeasibleError(
+        f"{where}: at most {100 * share:.3g} % of every demand is promised at once, {tightest} is short of it.",
+        hint=_addition_words(division.pricing, scale) or "Lower a demand, or add GPUs.",
+    )
+
+
+def _addition_words(pricing: FleetPricing, scale: float) -> str:
+    pricing.price_below(1.0)
+    offer = pricing.offer(pricing.needed(1.0), ())
+    wanted = tuple(replace(terms, demand_rps=scale * terms.demand_rps) for terms in offer.services)
+    try:
+        added = cheapest_addition(replace(offer, services=wanted), pricing.settings)
+    except InfeasibleError:
+        return ""
+    words = [f"{count} {stock.gpu}" for stock, count in zip(pricing.stocks, added, strict=True) if count]
+    rent = sum(stock.charge * count for stock, count in zip(pricing.stocks, added, strict=True))
+    cost = f" ({rent:.2f} USD/hour)" if rent else ""
+    return f"Add {' and '.join(words)}{cost}, the least that would do, or lower a demand." if words else ""
