@@ -220,8 +220,8 @@ def fastest_of_kinds(
 
 
 class PoolRows:
-    """One partition's servers, and rows that they serve the rate of the whole, in a programme that may hold others, too:
-    `prefix` tells their names apart. `divisible`: the relaxation."""
+    """One partition's servers, and rows that they serve the rate of the whole, in a programme that may hold others,
+    too: `prefix` tells their names apart. `divisible`: the relaxation."""
 
     def __init__(
         self,

@@ -31,8 +31,8 @@ class DeploymentOffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceTerms:
-    """What a service asks for: requests/s to be promised, what one of them is worth (`weighted`), its place in the order
-    (`priority`: 1 goes first), and the share of its demand below which it must not fall."""
+    """What a service asks for: requests/s to be promised, what one of them is worth (`weighted`), its place in the
+    order (`priority`: 1 goes first), and the share of its demand below which it must not fall."""
 
     demand_rps: float
     weight: float = 1.0

@@ -68,7 +68,7 @@ class DecodeServers:
     drafted: tuple[int | None, ...]
 
     @classmethod
-    @remembered
+    @remembered()
     def of(
         cls,
         context: CostContext,

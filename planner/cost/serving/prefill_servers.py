@@ -60,6 +60,17 @@ _STEEPEST = 3.7  # a step of 256 tokens over one of 64: their line, which goes o
 _ROUNDS = 12  # of the fixed point of tokens and step time, which contracts below full pace
 
 
+PrefillOption = tuple[ParallelConfig, int, bool]
+
+
+def _in_groups(options: Sequence[PrefillOption]) -> list[PrefillOption]:
+    """Servers of the same budget and overlap one after the other, as they are priced together."""
+    groups: dict[tuple[int, bool], list[PrefillOption]] = {}
+    for option in options:
+        groups.setdefault(option[1:], []).append(option)
+    return [option for group in groups.values() for option in group]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillServers:
     """Servers of one GPU type: `configs`, and by server and range times of a prompt at a full budget (`prompt_ms`, inf:
@@ -77,7 +88,7 @@ class PrefillServers:
     nic_s: Array
 
     @classmethod
-    @remembered
+    @remembered(order=_in_groups)
     def of(
         cls,
         context: CostContext,
@@ -90,7 +101,7 @@ class PrefillServers:
 
         `queued`: step times of all numbers of tokens are wanted, for queues."""
         groups: dict[tuple[int, bool], list[ParallelConfig]] = {}
-        for shape, budget, overlapped in options:
+        for shape, budget, overlapped in _in_groups(options):
             groups.setdefault((budget, overlapped), []).append(shape)
         tokens = STEP_TOKENS if queued else STEP_TOKENS[:2]  # two, as nobody asks
         pieces = [

@@ -50,7 +50,7 @@ class PromptTimes:
     fresh: Array
 
     @classmethod
-    @remembered
+    @remembered()
     def of(
         cls,
         context: CostContext,

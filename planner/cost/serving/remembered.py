@@ -6,21 +6,21 @@ settings, servers, and numbers of the ranges, which are compared to the last bit
 remembered cannot be written to.
 """
 
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache, update_wrapper
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from functools import update_wrapper
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
 from planner.cost.device import CostContext
 from planner.cost.serving.buckets import Buckets
 
-FEW = 400
-"""Servers times ranges of a small answer. They are remembered apart, as many a bound asks for would push them out."""
-MANY = 5_000
-"""Of the largest that are remembered: 8 MB at 39 batches and five times (ms) of each."""
-MOST_FEW, MOST_MANY = 256, 12  # answers at a time; each is full at some 100 MB, mostly far from it
+MANY = 40_000
+"""Servers times ranges of the largest answer that is remembered: 62 MB at 39 batches and five times (ms) of each."""
+MOST_NUMBERS = 40_000_000
+"""Of all answers of a pricing: 320 MB."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,27 +43,77 @@ class _Ranges:
         return cls(tuple(column.tobytes() for column in (alone.prompts, alone.longest, alone.answers)), alone)
 
 
-def remembered(price: Pricing[T, Option, P]) -> Pricing[T, Option, P]:
-    """A pricing `of(cls, context, options, buckets, ...)` of ranges, which answers the same question once, if it is not
-    too large: what nobody asks again would fill the memory."""
+@dataclass(frozen=True, slots=True)
+class _Answer(Generic[T]):
+    """The answer for some servers; `rows`: of each of them. `size`: numbers that it has."""
 
-    def priced(cls: Any, context: CostContext, options: Any, ranges: _Ranges, *more: Any, **keywords: Any) -> T:
-        answer: T = price(cls, context, options, ranges.alone, *more, **keywords)
-        return _unwritable(answer)
+    rows: Mapping[object, int]
+    servers: T
+    size: int
 
-    small, large = lru_cache(maxsize=MOST_FEW)(priced), lru_cache(maxsize=MOST_MANY)(priced)
 
-    def of(
-        cls: Any, context: CostContext, options: Sequence[Option], buckets: Buckets, /, *more: Any, **keywords: Any
-    ) -> T:
-        size = len(options) * len(buckets.prompts)
-        if size > MANY:
-            return price(cls, context, options, buckets, *more, **keywords)
-        memory = small if size <= FEW else large
-        hashable = (tuple(value) if isinstance(value, list) else value for value in more)
-        return memory(cls, context, tuple(options), _Ranges.of(buckets), *hashable, **keywords)
+class _Memory(Generic[T]):
+    """Answers by question, the last that were asked for; of one question several, for different servers."""
 
-    return update_wrapper(of, price)
+    def __init__(self) -> None:
+        self._answers: OrderedDict[Hashable, list[_Answer[T]]] = OrderedDict()
+        self._size = 0
+
+    def answer(self, question: Hashable, options: Sequence[object]) -> T | None:
+        """The answer for these servers, drawn from one for more where there is one; None: nobody asked."""
+        for answer in self._answers.get(question, ()):
+            if all(option in answer.rows for option in options):
+                self._answers.move_to_end(question)
+                rows = [answer.rows[option] for option in options]
+                if rows == list(range(len(answer.rows))):
+                    return answer.servers
+                drawn: T = answer.servers.among(rows)  # type: ignore[attr-defined]  # records of servers have it
+                return _unwritable(drawn)
+        return None
+
+    def keep(self, question: Hashable, options: Sequence[object], servers: T) -> None:
+        """Remember an answer; the oldest are forgotten."""
+        answer = _Answer({option: row for row, option in enumerate(options)}, servers, _size_of(servers))
+        alike = [old for old in self._answers.pop(question, []) if not set(old.rows) <= set(answer.rows)]
+        self._answers[question] = [*alike, answer]
+        self._size = sum(old.size for answers in self._answers.values() for old in answers)
+        while self._size > MOST_NUMBERS and len(self._answers) > 1:
+            _, oldest = self._answers.popitem(last=False)
+            self._size -= sum(old.size for old in oldest)
+
+
+def _size_of(answer: object) -> int:
+    values = (getattr(answer, column.name) for column in fields(answer))  # type: ignore[arg-type]  # records all
+    return sum(value.size for value in values if isinstance(value, np.ndarray))
+
+
+def remembered(
+    order: Callable[[Sequence[Any]], Sequence[Any]] = tuple,
+) -> Callable[[Pricing[T, Option, P]], Pricing[T, Option, P]]:
+    """A pricing `of(cls, context, options, buckets, ...)` of ranges, which answers the same question once, also for
+    some of the servers of before, if it is not too large: what nobody asks again would fill the memory. `order`: that
+    of the answer's rows."""
+
+    def remembering(price: Pricing[T, Option, P]) -> Pricing[T, Option, P]:
+        memory = _Memory[T]()
+
+        def of(
+            cls: Any, context: CostContext, options: Sequence[Option], buckets: Buckets, /, *more: Any, **keywords: Any
+        ) -> T:
+            if len(options) * len(buckets.prompts) > MANY or not options:
+                return price(cls, context, options, buckets, *more, **keywords)
+            ranges, rows = _Ranges.of(buckets), order(options)
+            hashable = tuple(tuple(value) if isinstance(value, list) else value for value in more)
+            question = (cls, context, ranges, hashable, tuple(sorted(keywords.items())))
+            answer = memory.answer(question, rows)
+            if answer is None:
+                answer = _unwritable(price(cls, context, options, ranges.alone, *more, **keywords))
+                memory.keep(question, rows, answer)
+            return answer
+
+        return update_wrapper(of, price)
+
+    return remembering
 
 
 def _unwritable(answer: T) -> T:

@@ -95,10 +95,15 @@ class BucketPrices:
             del vars(other)[cached]
         return other
 
-    def divisible(self, *, waiting: bool) -> BucketOffer:
-        """The best rate of each GPU on each bucket, as if servers could be divided; `waiting`: within the levels, where
-        as much is served as they are priced for; else as if nothing waited."""
-        return self._divisible(self.column if waiting else self._full_column)
+    def divisible(self) -> BucketOffer:
+        """The best rate of each GPU on each bucket within the levels, as if servers could be divided."""
+        return self._divisible(self.column)
+
+    def roughly_divisible(self, served_rps: float) -> BucketOffer:
+        """The same to 0.2 %, where so much of the whole is served; of inf: as if nothing waited."""
+        if math.isinf(served_rps) or not self.phases[Phase.PREFILL].levels.bounds_ttft:
+            return self._divisible(self._full_column)
+        return self._divisible(partial(self._capped, served_rps=served_rps, halvings=ROUGHLY))
 
     @property
     def surely(self) -> "BucketPrices | None":

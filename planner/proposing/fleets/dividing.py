@@ -35,8 +35,10 @@ from planner.proposing.buckets.pools import solve_buckets
 from planner.proposing.certificate import layout_settings
 from planner.proposing.feasibility import posed
 
-PASSES = 3
+PASSES = 2
 RESTS = 0.005
+ROUGH = 0.003
+"""Of a bound: what rough prices may be off by."""
 MOST_ALTERNATIVES = 4
 """Offers and partitions of a deployment that the programme of whole servers looks at; the relaxation knows all."""
 
@@ -93,15 +95,14 @@ class FleetPricing:
 
     def relaxed(self) -> NodePrices:
         """The relaxation at prices for what it allows, with its prices; queues are priced for that from now on."""
-        most = [math.inf] * len(self.deployments)
-        best = self._divisible(most, waiting=False)
+        most_rps = [math.inf] * len(self.deployments)
+        best = self._roughly(most_rps)
         for _ in range(PASSES):
-            before = best
-            self._price_for(self.needed(best.value))
-            best = self._divisible(self.needed(before.value), waiting=True)
+            before, most_rps = best, self.needed(best.value)
+            best = self._roughly(most_rps)
             if best.value >= before.value * (1 - RESTS) or self.fleet.objective.kind is not FleetAim.MULTIPLE:
                 break
-        self._price_for(self.needed(best.value))
+        self.price_below(best.value)
         return best
 
     def price_below(self, bound: float) -> None:
@@ -132,18 +133,18 @@ class FleetPricing:
         offers = []
         for j in chosen:
             prices = self._of_form(j)
-            offer = self._offer(j, alternatives_of([prices.divisible(waiting=True)], prices.partitions), math.inf)
+            offer = self._offer(j, alternatives_of([prices.divisible()], prices.partitions), math.inf)
             serves = {wanted.index(s): part for s, part in offer.serves.items()}
             offers.append(replace(offer, serves=serves))
         terms = tuple(ServiceTerms(demand_rps=promised_rps[s]) for s in wanted)
         fleet = replace(self._fleet_offer(offers, ()), services=terms)
         return node_prices(fleet, FleetAim.TARGET, self.settings).value
 
-    def _divisible(self, most_rps: Sequence[float], *, waiting: bool) -> NodePrices:
+    def _roughly(self, most_rps: Sequence[float]) -> NodePrices:
         offers = []
         for j, most in enumerate(most_rps):
             prices = self._of_form(j)
-            offer = prices.divisible(waiting=waiting)
+            offer = prices.roughly_divisible(most)
             offers.append(self._offer(j, alternatives_of([offer], prices.partitions), most))
         return node_prices(self._fleet_offer(offers, ()), self.fleet.objective.kind, self.settings)
 
@@ -219,13 +220,13 @@ def divided(fleet: FleetScenario, deployments: Sequence[Deployment], tell: Tell 
     relaxed = pricing.relaxed()
     aim, settings = fleet.objective.kind, pricing.settings
     sign = -1.0 if aim.row.minimises else 1.0
-    bound, limits = relaxed.value, list[RateLimit]()
+    bound, limits = relaxed.value * (1 + sign * ROUGH), list[RateLimit]()
     best: tuple[tuple[float, ...], float, Division, tuple[float, ...]] | None = None
     small = sum(stock.units // fleet.host(stock.gpu) for stock in pricing.stocks) <= SMALL
     gap = settings.gap if small else GAP
     for number in range(MOST_ROUNDS if small else FEW_ROUNDS):
         tell(f"dividing the nodes, round {number + 1}")
-        division = divide(pricing.offer(pricing.needed(bound), limits), aim, replace(settings, gap=gap / 2))
+        division = divide(pricing.offer(pricing.needed(bound), limits), aim, replace(settings, gap=gap / 4))
         if not pricing.partial:
             bound = sign * min(sign * bound, sign * division.bound)
         outcomes = [plans.rate(j, pricing.stocks, gpus) for j, gpus in enumerate(division.gpus)]
