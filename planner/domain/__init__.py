@@ -89,7 +89,6 @@ from planner.domain.model import (
     MlaAttention,
 )
 from planner.domain.model.spec import ModelSpec
-from planner.domain.network import KvTraffic, NetworkSettings, kv_gb
 from planner.domain.objective import (
     Certificate,
     CurrentIsland,
@@ -160,6 +159,7 @@ from planner.domain.serving.forms import (
     FormPoint,
     better_form,
 )
+from planner.domain.serving.network import KvTraffic, NetworkSettings, kv_gb
 from planner.domain.serving.routers import (
     Counted,
     Endpoints,

@@ -12,11 +12,11 @@ from planner.domain.engine import EngineProfile
 from planner.domain.keys import INTERNAL, Bounds, Key, OneOf
 from planner.domain.layout import Inventory, Layout
 from planner.domain.model.spec import ModelSpec
-from planner.domain.network import KvTraffic, NetworkSettings
 from planner.domain.objective import ObjectiveSettings
 from planner.domain.placement import PlacementSettings
 from planner.domain.serving.cost import CostMode, CostSettings, CostSource
 from planner.domain.serving.deploy import DeploySettings
+from planner.domain.serving.network import KvTraffic, NetworkSettings
 from planner.domain.serving.programs import PROGRAMS, Surroundings, router_of
 from planner.domain.serving.routers import RouterBehaviour, behaviour_of
 from planner.domain.serving.routing import (

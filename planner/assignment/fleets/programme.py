@@ -42,6 +42,9 @@ from planner.milp import dual_bound, solve
 KEPT = 1e-6
 """Of a value that a later programme keeps: the size of the solver's tolerances."""
 
+TIDY, TIDYING = 0.01, 4.0
+"""Gap and work of the choice among equals: a node more or less that nobody needs is worth no minutes."""
+
 MOST_EXTRA = 1000
 """Nodes of a type that may be missing."""
 
@@ -118,9 +121,9 @@ def _tidied(offer: FleetOffer, aim: FleetAim, best: Division, settings: Assignme
 
 def _tidied_by(programme: "FleetProgramme", best: Division, settings: AssignmentSettings) -> Division:
     """As good a division with fewest deployments, and least charge among those; the best where none is found."""
-    programme.least()
+    programme.fewest()
     try:
-        tidy = programme.solved(replace(settings, work_limit=settings.work_limit / 2))
+        tidy = programme.solved(replace(settings, work_limit=min(TIDYING, settings.work_limit), gap=TIDY))
     except (InfeasibleError, SolverError):  # within the tolerances of the solver there may be nothing as good
         return best
     return replace(tidy, value=best.value, bound=best.bound, proven=best.proven)
@@ -247,8 +250,8 @@ class FleetProgramme:
         """Shares of the demands that are promised already, and floors."""
         for s, service in enumerate(self.offer.services):
             share = promised.get(service.priority, 0.0) * (1 - KEPT)
-            least = max(share, service.floor) * service.demand_rps
-            self.model += self._served[s] >= least, f"floor_{s}"
+            floor_rps = max(share, service.floor) * service.demand_rps
+            self.model += self._served[s] >= floor_rps, f"floor_{s}"
 
     def keep(self, aim: FleetAim, value: float) -> None:
         """Whatever else is asked for, the objective has this value."""
@@ -259,7 +262,7 @@ class FleetProgramme:
         else:
             self.model += self._value >= value * (1 - KEPT), "kept"
 
-    def least(self) -> None:
+    def fewest(self) -> None:
         """Fewest deployments, and least charge, or fewest GPUs where they cost nothing, among those."""
         charge = self.charge()
         if not any(self.offer.charges):

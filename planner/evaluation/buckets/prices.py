@@ -29,7 +29,7 @@ from planner.assignment import (
     undominated,
 )
 from planner.cost import CostContext
-from planner.cost.engine_rules import kv_backends, may_overlap, prefill_budgets, refusals
+from planner.cost.engine_rules import may_overlap, prefill_budgets, refusals
 from planner.cost.serving import HALVINGS, Arrivals, every_size, node_sizes, server_shapes
 from planner.domain import (
     PHASES,
@@ -50,7 +50,7 @@ from planner.domain.stocks import Stock, inventory_stocks
 from planner.evaluation.buckets.columns import Column, decode_column, hash_of, mixed_column, of_types, prefill_column
 from planner.evaluation.buckets.partitions import bucket_space
 from planner.evaluation.buckets.service import BucketService
-from planner.evaluation.buckets.transfer import uplinks_of
+from planner.evaluation.buckets.transfer import families_of, uplinks_of
 
 ROOM = 1.02  # X is above what the relaxation serves: whole servers serve more, and a bound must not count on too few
 LESS_ROOM = 1.01  # above a bound of whole servers
@@ -87,20 +87,17 @@ class BucketPrices:
         return self.priced_for(LESS_ROOM * bound_rps)
 
     def priced_for(self, most_rps: float) -> "BucketPrices":
-        """The same servers where no more than this is served of the whole (requests/s): their queues are priced for
-        it."""
+        """The same servers, their queues priced for so much of the whole (requests/s)."""
         other = copy.copy(self)
         other._columns, other._left, other._most_rps = {}, {}, most_rps
         for cached in {"served_rps", "shortlist", "aggregated"} & vars(other).keys():
             del vars(other)[cached]
         return other
 
-    def divisible(self) -> BucketOffer:
-        """The best rate of each GPU on each bucket within the levels, as if servers could be divided."""
-        return self._divisible(self.column)
-
-    def roughly_divisible(self, served_rps: float) -> BucketOffer:
-        """The same to 0.2 %, where so much of the whole is served; of inf: as if nothing waited."""
+    def divisible(self, served_rps: float | None = None) -> BucketOffer:
+        """The best rate of each GPU on each bucket; to 0.2 % where so much is served (inf: as if nothing waited)."""
+        if served_rps is None:
+            return self._divisible(self.column)
         if math.isinf(served_rps) or not self.phases[Phase.PREFILL].levels.bounds_ttft:
             return self._divisible(self._full_column)
         return self._divisible(partial(self._capped, served_rps=served_rps, halvings=ROUGHLY))
@@ -123,11 +120,6 @@ class BucketPrices:
     def partitions(self) -> tuple[Partition, ...]:
         """What the scenario's lengths may be cut into, fewest buckets first."""
         return self.space.partitions
-
-    @property
-    def mixed(self) -> bool:
-        """Whether servers may do both phases."""
-        return Phase.MIXED in self.space.serving
 
     @cached_property
     def aggregated(self) -> "BucketPrices":
@@ -169,9 +161,8 @@ class BucketPrices:
         return max(values.values(), default=1.0)
 
     def least_rent(self, target_rps: float) -> float | None:
-        """Rent (USD/hour) below which no fleet of these types, however many there are, serves so many requests/s; None
-        where none serves at all. Nothing waits, servers are divisible."""
-        offer = self._divisible(self._full_column)
+        """USD/hour below which no number of GPUs of these types serves so much as if nothing waited; None: none does."""
+        offer = self.divisible(math.inf)
         objective = ObjectiveSettings(kind=ObjectiveKind.TARGET, target_rps=target_rps)
         unlimited = replace(offer, counts=(_UNLIMITED,) * len(offer.counts))
         values = relaxed_values(unlimited, self.partitions, objective, self._scenario.assignment)
@@ -217,13 +208,7 @@ class BucketPrices:
     @cached_property
     def families(self) -> tuple[frozenset[str], ...]:
         """GPU types that hand KV caches to each other under the engine; a plan's pools are all of one family."""
-        engine, families = self._scenario.engine, list[frozenset[str]]()
-        gpus = {item.gpu.name: item.gpu for item in self._scenario.inventory.items if item.count}
-        for name, gpu in gpus.items():
-            joined = [f for f in families if any(kv_backends(engine, gpu, gpus[other]) != () for other in f)]
-            families = [f for f in families if f not in joined]
-            families.append(frozenset({name}).union(*joined))
-        return tuple(sorted(families, key=sorted))
+        return families_of(self._scenario)
 
     def offers(self, stocks: Sequence[Stock], partitions: Sequence[Partition]) -> tuple[BucketOffer, ...]:
         """What the programme may choose from, one offer for each family that the stocks have anything of."""

@@ -16,10 +16,11 @@ import numpy as np
 
 from planner.assignment import Uplinks
 from planner.cost import CostContext
+from planner.cost.engine_rules import kv_backends
 from planner.cost.grid import Degrees
 from planner.cost.service_levels import transfer_ms
 from planner.cost.serving import MixedServers
-from planner.domain import PHASES, BucketPool, KvFlow, KvTransfer, LengthRange, Phase, Question, Reach, kv_gb
+from planner.domain import PHASES, BucketPool, KvFlow, KvTransfer, LengthRange, Phase, Question, Reach, Scenario, kv_gb
 from planner.domain.stocks import Stock
 from planner.evaluation.buckets.partitions import PhaseBuckets
 from planner.evaluation.buckets.priced import PricedBucket, phase_rps, priced_buckets
@@ -97,6 +98,17 @@ def flows_of(question: Question, pools: Iterable[BucketPool], rate_rps: float) -
         for handed in _handed(question, pools)
         if (rate := rate_rps * handed.span.probability * handed.share)
     )
+
+
+def families_of(scenario: Scenario) -> tuple[frozenset[str], ...]:
+    """GPU types of an inventory that hand KV caches to each other under the engine."""
+    engine, families = scenario.engine, list[frozenset[str]]()
+    gpus = {item.gpu.name: item.gpu for item in scenario.inventory.items if item.count}
+    for name, gpu in gpus.items():
+        joined = [f for f in families if any(kv_backends(engine, gpu, gpus[other]) != () for other in f)]
+        families = [f for f in families if f not in joined]
+        families.append(frozenset({name}).union(*joined))
+    return tuple(sorted(families, key=sorted))
 
 
 def uplinks_of(

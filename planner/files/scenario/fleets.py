@@ -89,7 +89,7 @@ def fleet_from_section(
         raise document.refusal(
             SERVICES, f"must be 1 to {MOST_SERVICES}, got {len(rows)}", hint="Begin with `- name: chat`."
         )
-    objective = read_record(FleetObjective, document.section("objective", optional=True))
+    objective = read_record(FleetObjective, _objective(document))
     inventory, inventory_inputs = read_inventory(
         document, None, read_placement(document.section("placement", optional=True))
     )
@@ -113,7 +113,19 @@ def fleet_from_section(
 
 def _only_service(document: Section) -> Section:
     """The service of a scenario with checkpoints: itself."""
-    return Section({"name": document.name("name")}, file=document.file, path=SERVICES)
+    service: dict[str, object] = {"name": document.name("name")}
+    objective = document.section("objective", optional=True)
+    if "demand_rps" in objective:
+        service["demand"] = objective.number("demand_rps")
+    return Section(service, file=document.file, path=SERVICES)
+
+
+def _objective(document: Section) -> Section:
+    """What the fleet is divided for; a scenario with checkpoints alone may ask for the rate, its one demand."""
+    section = document.section("objective", optional=True)
+    if SERVICES in document or section.plain().get("kind") != "rate":
+        return section
+    return Section({**section.plain(), "kind": "multiple"}, file=document.file, path="objective")
 
 
 def _service(
@@ -144,7 +156,7 @@ def _service(
             raise row.refusal("batch", "must have no levels (slo): work that waits has none", hint="Leave out slo.")
         return FleetService(name=name, scenarios=tuple(scenarios), demand_rps=0.0, batch=batch)
     demand_rps = _demand_rps(row, first, objective, base)
-    asked_rps = demand_rps if "demand" in row else first.objective.demand_rps
+    asked_rps = demand_rps if "demand" in row else 0.0
     posed = [replace(s, objective=replace(s.objective, demand_rps=asked_rps)) for s in scenarios]
     return FleetService(
         name=name,

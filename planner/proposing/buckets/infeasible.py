@@ -49,6 +49,11 @@ def stocks_of(question: Question, objective: ObjectiveSettings) -> tuple[Stock, 
     return inventory_stocks(question.scenario.inventory, [item.price_usd_per_gpu_hour for item in items])
 
 
+def _may_mix(prices: BucketPrices) -> bool:
+    """Whether servers may do both phases."""
+    return Phase.MIXED in prices.space.serving
+
+
 def nothing_serves(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> InfeasibleError:
     """Why no partition can be served: a budget or target, too few GPUs for both phases, or the GPUs themselves."""
     scenario = question.scenario
@@ -88,7 +93,7 @@ def _without_room(question: Question, prices: BucketPrices) -> InfeasibleError:
     of_family = [pair for pair in pairs if any({gpu for gpu, _ in pair} <= family for family in prices.families)]
     (first, gpus), (other, more) = min(of_family, key=lambda pair: pair[0][1] + pair[1][1])
     fleet = f"{gpus + more} {first}" if first == other else f"{gpus} {first} and {more} {other}"
-    beside = ", or set serving to auto, which may serve both phases on the same GPUs" if not prices.mixed else ""
+    beside = ", or set serving to auto, which may serve both phases on the same GPUs" if not _may_mix(prices) else ""
     return InfeasibleError(
         f"scenario {scenario.name}: inventory: must have room for a server of {scenario.model.name} in each phase, got "
         f"{offered}; the smallest servers take {needs}. The smallest fleet that can be split is {fleet}.",
@@ -118,7 +123,7 @@ def _excluded(question: Question, prices: BucketPrices) -> InfeasibleError:
         f"scenario {scenario.name}: inventory: no servers of these GPUs that an engine would start serve "
         f"{scenario.model.name} ({scenario.model.weights_gb:.0f} GB of weights) in both phases"
         f"{' within the service levels' if scenario.slo.bounds_anything else ''}.{bounds}{reasons}",
-        hint=f"{'Add' if prices.mixed else _APART + ' add'} GPUs, choose a type with more memory or a smaller model"
+        hint=f"{'Add' if _may_mix(prices) else _APART + ' add'} GPUs, choose a type with more memory or a smaller model"
         + (", or loosen slo." if scenario.slo.bounds_anything else "."),
     )
 
@@ -175,7 +180,7 @@ def _alone(answer: BucketAnswer, question: Question, objective: ObjectiveSetting
 
 def _helps(alone: str, prices: BucketPrices) -> str:
     """What would leave something after a loss."""
-    beside = "" if prices.mixed else ", or set serving to auto, whose servers do both phases"
+    beside = "" if _may_mix(prices) else ", or set serving to auto, whose servers do both phases"
     if alone:
         return f"offer GPUs on a further node for the same again ({alone}){beside}"
     return f"offer more GPUs: every phase needs servers on several nodes{beside}"

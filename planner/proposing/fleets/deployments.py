@@ -93,16 +93,16 @@ def _require_alike(fleet: FleetScenario, host: FleetService, guest: FleetService
 def _stricter(levels: Sequence[SloSettings]) -> SloSettings:
     """Bounds that keep all of these: the least of each, of the most requests."""
 
-    def least(bounds: Sequence[float | None]) -> float | None:
+    def tightest(bounds: Sequence[float | None]) -> float | None:
         return min((bound for bound in bounds if bound is not None), default=None)
 
     first = levels[0]
     growing = [slo.ttft_ms_per_1k_tokens for slo in levels if slo.ttft_ms is not None]
     return replace(
         first,
-        ttft_ms=least([slo.ttft_ms for slo in levels]),
+        ttft_ms=tightest([slo.ttft_ms for slo in levels]),
         ttft_ms_per_1k_tokens=min(growing, default=0.0),
-        tpot_ms=least([slo.tpot_ms for slo in levels]),
+        tpot_ms=tightest([slo.tpot_ms for slo in levels]),
         percentile=max((slo.percentile for slo in levels if slo.percentile is not None), default=None),
     )
 

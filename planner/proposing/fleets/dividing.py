@@ -42,8 +42,9 @@ ROUGH = 0.003
 MOST_ALTERNATIVES = 4
 """Offers and partitions of a deployment that the programme of whole servers looks at; the relaxation knows all."""
 
-SMALL = 24
-"""Nodes of a fleet up to which divisions are tried until the search's gap is proven; of larger ones to 1 %."""
+SMALL, LARGE = 24, 256
+"""Nodes of a fleet up to which divisions are tried until the search's gap is proven, and until 1 % is. Of larger ones the
+first will do: what is left between a plan and its bound is what it gives up to be simple."""
 
 GAP = 0.01
 MET = 1e-4
@@ -128,15 +129,17 @@ class FleetPricing:
     def least_rent(self, promised_rps: Sequence[float], services: Collection[int]) -> float:
         """The least rent (USD/hour) at which divisible servers promise so much to some of the services. Raises
         InfeasibleError where they cannot."""
-        wanted = sorted(services)
-        chosen = [j for j, d in enumerate(self.deployments) if {self.names.index(n) for n, _ in d.parts} <= set(wanted)]
+        members = sorted(services)
+        chosen = [
+            j for j, d in enumerate(self.deployments) if {self.names.index(n) for n, _ in d.parts} <= set(members)
+        ]
         offers = []
         for j in chosen:
             prices = self._of_form(j)
             offer = self._offer(j, alternatives_of([prices.divisible()], prices.partitions), math.inf)
-            serves = {wanted.index(s): part for s, part in offer.serves.items()}
+            serves = {members.index(s): part for s, part in offer.serves.items()}
             offers.append(replace(offer, serves=serves))
-        terms = tuple(ServiceTerms(demand_rps=promised_rps[s]) for s in wanted)
+        terms = tuple(ServiceTerms(demand_rps=promised_rps[s]) for s in members)
         fleet = replace(self._fleet_offer(offers, ()), services=terms)
         return node_prices(fleet, FleetAim.TARGET, self.settings).value
 
@@ -144,7 +147,7 @@ class FleetPricing:
         offers = []
         for j, most in enumerate(most_rps):
             prices = self._of_form(j)
-            offer = prices.roughly_divisible(most)
+            offer = prices.divisible(most)
             offers.append(self._offer(j, alternatives_of([offer], prices.partitions), most))
         return node_prices(self._fleet_offer(offers, ()), self.fleet.objective.kind, self.settings)
 
@@ -222,9 +225,9 @@ def divided(fleet: FleetScenario, deployments: Sequence[Deployment], tell: Tell 
     sign = -1.0 if aim.row.minimises else 1.0
     bound, limits = relaxed.value * (1 + sign * ROUGH), list[RateLimit]()
     best: tuple[tuple[float, ...], float, Division, tuple[float, ...]] | None = None
-    small = sum(stock.units // fleet.host(stock.gpu) for stock in pricing.stocks) <= SMALL
-    gap = settings.gap if small else GAP
-    for number in range(MOST_ROUNDS if small else FEW_ROUNDS):
+    nodes = sum(stock.units // fleet.host(stock.gpu) for stock in pricing.stocks)
+    gap = settings.gap if nodes <= SMALL else GAP
+    for number in range(MOST_ROUNDS if nodes <= SMALL else FEW_ROUNDS if nodes <= LARGE else 1):
         tell(f"dividing the nodes, round {number + 1}")
         division = divide(pricing.offer(pricing.needed(bound), limits), aim, replace(settings, gap=gap / 4))
         if not pricing.partial:

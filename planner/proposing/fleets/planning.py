@@ -46,10 +46,10 @@ def planned_fleet(fleet: FleetScenario, plan_one: PlanOne, tell: Tell = lambda _
         return _alone(fleet, deployments[0], plan_one, tell)
     try:
         division = divided(fleet, deployments, tell)
-        if not math.isfinite(division.value):
-            raise InfeasibleError("", hint="")
     except InfeasibleError:
         raise _not_met(fleet, deployments) from None
+    if not math.isfinite(division.value):  # plans on their shares fall short of what the programme thought
+        raise _not_met(fleet, deployments)
     parts = _planned(division, plan_one, tell)
     rates = [part.plan.throughput_rps for part in parts]
     used = [part.deployment for part in parts]
@@ -140,16 +140,16 @@ def _rent(fleet: FleetScenario, parts: Sequence[FleetPart]) -> float:
 
 def _filled(fleet: FleetScenario, parts: Sequence[FleetPart], plan_one: PlanOne, tell: Tell) -> tuple[BatchFill, ...]:
     """What batches do with the nodes that nobody has, one after the other."""
-    left = dict(_counts(fleet))
+    spare = dict(_counts(fleet))
     for part in parts:
         for gpu, count in part.gpus:
-            left[gpu] -= count
+            spare[gpu] -= count
     fills = []
     for service in fleet.batches:
         tell(f"filling what is left with {service.name}")
-        fill = fill_with(service, left, plan_one)
+        fill = fill_with(service, spare, plan_one)
         for gpu, count in () if fill.part is None else fill.part.gpus:
-            left[gpu] -= count
+            spare[gpu] -= count
         fills.append(fill)
     return tuple(fills)
 
@@ -195,9 +195,9 @@ def _not_met(fleet: FleetScenario, deployments: Sequence[Deployment]) -> Infeasi
 def _addition_words(pricing: FleetPricing, scale: float) -> str:
     pricing.price_below(1.0)
     offer = pricing.offer(pricing.needed(1.0), ())
-    wanted = tuple(replace(terms, demand_rps=scale * terms.demand_rps) for terms in offer.services)
+    terms_met = tuple(replace(terms, demand_rps=scale * terms.demand_rps) for terms in offer.services)
     try:
-        added = cheapest_addition(replace(offer, services=wanted), pricing.settings)
+        added = cheapest_addition(replace(offer, services=terms_met), pricing.settings)
     except InfeasibleError:
         return ""
     words = [f"{count} {stock.gpu}" for stock, count in zip(pricing.stocks, added, strict=True) if count]
