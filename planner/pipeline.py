@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from planner.domain import (
     CalibrationFit,
+    Cluster,
     LengthProfile,
+    PlacementSettings,
     Plan,
     ReportProgress,
     RequestTrace,
@@ -118,6 +120,16 @@ def place(saved: Plan, scenario: Scenario) -> Plan:
     """
     with open_evaluator(posed(scenario)) as evaluator:
         return finished_plan(evaluator, proposed_again(evaluator, saved), saved)
+
+
+def place_fleet(saved: FleetPlan, cluster: Cluster, settings: PlacementSettings) -> FleetPlan:
+    """The plans of a fleet on the nodes of one cluster, each on nodes of its own; services that go first choose first.
+
+    Raises as `place` does, and InputError where deployments of the fleet share nodes.
+    """
+    from planner.proposing.fleets.placing import placed_fleet
+
+    return placed_fleet(saved, cluster, settings, place)
 
 
 def replay(

@@ -161,7 +161,7 @@ class BucketPrices:
         return max(values.values(), default=1.0)
 
     def least_rent(self, target_rps: float) -> float | None:
-        """USD/hour below which no number of GPUs of these types serves so much as if nothing waited; None: none does."""
+        """USD/hour below which no number of these GPUs serves so much, as if nothing waited; None: none does."""
         offer = self.divisible(math.inf)
         objective = ObjectiveSettings(kind=ObjectiveKind.TARGET, target_rps=target_rps)
         unlimited = replace(offer, counts=(_UNLIMITED,) * len(offer.counts))

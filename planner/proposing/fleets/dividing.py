@@ -43,8 +43,8 @@ MOST_ALTERNATIVES = 4
 """Offers and partitions of a deployment that the programme of whole servers looks at; the relaxation knows all."""
 
 SMALL, LARGE = 24, 256
-"""Nodes of a fleet up to which divisions are tried until the search's gap is proven, and until 1 % is. Of larger ones the
-first will do: what is left between a plan and its bound is what it gives up to be simple."""
+"""Nodes of a fleet up to which divisions are tried until the search's gap is proven, and until 1 % is. Of larger ones
+the first will do: what is left between a plan and its bound is what it gives up to be simple."""
 
 GAP = 0.01
 MET = 1e-4
