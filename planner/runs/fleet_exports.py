@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from planner import export
 from planner.domain.fleets import FleetPart, FleetPlan
+from planner.errors import InputError
 from planner.runs import runbook
 from planner.runs.deployments import Rendered, render_plan
 
@@ -59,8 +60,9 @@ def render_fleet(
     that sum to the inventory. `gateway`: the Gateway of targets whose deployments are InferencePools.
 
     Raises what `render_plan` raises; ExportError where a deployment has no entry, or two objects one name; InputError
-    where a service has a name that no request can carry.
+    where two deployments are called alike, or a service has a name that no request can carry.
     """
+    _require_folders(fleet_plan)
     fleet = export.fleet_label(fleet_plan)
     classes = export.priority_files(fleet_plan, fleet)
     options = {
@@ -88,6 +90,19 @@ def render_fleet(
     )
     export.check_together(rendered.manifests, schemas)
     return rendered
+
+
+def _require_folders(fleet_plan: FleetPlan) -> None:
+    """InputError where two deployments would be called alike."""
+    owners: dict[str, str] = {SHARED: "what all share"}
+    for part in fleet_plan.plans:
+        label = export.slug(part.name)
+        if label in owners:
+            raise InputError(
+                f"Deployment {part.name}: must differ in letters or digits from {owners[label]}, both become {label!r}.",
+                hint="Rename the service.",
+            )
+        owners[label] = part.name
 
 
 def _options(

@@ -40,7 +40,7 @@ class Entry:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceRoute:
     """Requests of a service for `model` go to `entries`, each with what it promises them (requests/s). `by_model`: the
-    name of the model is enough, as no other service has it elsewhere."""
+    name of the model is enough, as no other service has it elsewhere, unless its work waits and theirs does not."""
 
     number: int
     service: str
@@ -96,6 +96,7 @@ def service_routes(fleet_plan: FleetPlan, entries: Mapping[str, Entry]) -> tuple
     Raises:
         InputError: a service has a name that no header can carry.
     """
+    waiting = {service.name for service in fleet_plan.fleet.batches}
     groups: dict[tuple[str, str], list[tuple[Entry, float]]] = {}
     for service in fleet_plan.fleet.services:
         if not _NAME.fullmatch(service.name):
@@ -108,18 +109,17 @@ def service_routes(fleet_plan: FleetPlan, entries: Mapping[str, Entry]) -> tuple
             if rate > 0:
                 entry = entries[part.name]
                 groups.setdefault((service.name, entry.model), []).append((entry, rate))
-    return tuple(
-        ServiceRoute(
-            number=number,
-            service=service,
-            model=model,
-            entries=tuple(ways),
-            by_model=not any(
-                other_model == model and _hosts(other_ways) != _hosts(ways)
-                for (_, other_model), other_ways in groups.items()
-            ),
+
+    def by_model(service: str, model: str) -> bool:
+        return not any(
+            other_model == model and _hosts(other_ways) != _hosts(groups[service, model])
+            for (other, other_model), other_ways in groups.items()
+            if service in waiting or other not in waiting
         )
-        for number, ((service, model), ways) in enumerate(groups.items())
+
+    return tuple(
+        ServiceRoute(number=n, service=service, model=model, entries=tuple(ways), by_model=by_model(service, model))
+        for n, ((service, model), ways) in enumerate(groups.items())
     )
 
 
