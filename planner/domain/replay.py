@@ -167,8 +167,8 @@ class ServiceReplay:
     levels: tuple[LevelCheck, ...]
 
     @property
-    def standing(self) -> Standing:
-        """What is known of its levels."""
+    def standing(self) -> Standing | None:
+        """What is known of its levels; None where it has none."""
         return standing_of(self.levels)
 
 
@@ -181,8 +181,8 @@ class FleetReplay:
     services: tuple[ServiceReplay, ...]
 
     @property
-    def standing(self) -> Standing:
-        """What is known of the levels of all services."""
+    def standing(self) -> Standing | None:
+        """What is known of the levels of all services; None where none has any."""
         return standing_of([level for service in self.services for level in service.levels])
 
 

@@ -18,11 +18,6 @@ from planner.export.checking import (
 )
 from planner.export.engines.benchmark_commands import BenchmarkCommands, benchmark_commands, require_tools
 from planner.export.engines.dialects import ENGINES, priced_engine, read_server
-from planner.export.fleets.entries import Entry, entry_of, service_routes
-from planner.export.fleets.front import front_config
-from planner.export.fleets.queues import class_name, place_of, priority_files, queue_files, queue_name
-from planner.export.fleets.shared import fleet_front_files, fleet_label
-from planner.export.fleets.together import check_together
 from planner.export.found import Manifest
 from planner.export.manifests import check_deployable, image_files, render, router_behaviour, router_processes
 from planner.export.objects.evictions import FILE as EVICTIONS_FILE
@@ -39,6 +34,11 @@ from planner.export.seams import Step
 from planner.export.summary import UNROUTED
 from planner.export.targets import TARGETS
 from planner.export.targets.dynamo.components import GRID_CELLS
+from planner.export.targets.fleets.entries import Entry, entry_of, service_routes
+from planner.export.targets.fleets.front import front_config
+from planner.export.targets.fleets.queues import class_name, place_of, priority_files, queue_files, queue_name
+from planner.export.targets.fleets.shared import fleet_front_files, fleet_label
+from planner.export.targets.fleets.together import check_together
 
 __all__ = [
     "ENGINES",

@@ -28,8 +28,7 @@ from planner import export
 from planner.domain.fleets import FleetPlan
 from planner.errors import ExportError, InputError
 from planner.export import Entry, front_config, read_manifests, service_routes
-from planner.runs.deployments import render_plan
-from planner.runs.fleet_exports import SHARED, RenderedFleet, render_fleet
+from planner.runs.deployments import SHARED, RenderedFleet, render_fleet, render_plan
 
 TARGETS = ("lws", "kubernetes", "llm-d", "kserve", "dynamo")
 QWEN, GPT = "Qwen/Qwen3-30B-A3B-FP8", "openai/gpt-oss-20b"

@@ -8,7 +8,7 @@ from planner.report.replay.tables import LEVELS_STATE
 from planner.report.replay.words import share_with
 
 
-def services_table(replay: FleetReplay) -> Table:
+def services_table(replay: FleetReplay) -> Table[ServiceReplay]:
     """One row a service and deployment."""
     return table_of(_SERVICE, replay.services)
 
@@ -30,5 +30,5 @@ _SERVICE: tuple[Column[ServiceReplay], ...] = (
     Column("Requests", lambda row: row.requests),
     Column("Within all levels", lambda row: share_with(row.within_levels), str),
     Column("Tightest level", _tightest_words, str, right=False),
-    Column("Levels", lambda row: LEVELS_STATE[row.standing], str, right=False),
+    Column("Levels", lambda row: NONE if row.standing is None else LEVELS_STATE[row.standing], str, right=False),
 )

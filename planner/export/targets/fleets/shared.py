@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from planner.domain.fleets import FleetPlan
-from planner.export.fleets.entries import Entry, service_routes
-from planner.export.fleets.front import front_files
-from planner.export.fleets.gateway_routes import gateway_files
 from planner.export.objects.names import plan_slug
+from planner.export.targets.fleets.entries import Entry, service_routes
+from planner.export.targets.fleets.front import front_files
+from planner.export.targets.fleets.gateway_routes import gateway_files
 
 _SUFFIXES = ("front", "priority-100", "nobodys", "route-1000")
 

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from planner.domain import Plan
 from planner.domain.fleets import FleetPlan
 from planner.errors import ExportError
-from planner.export.fleets.entries import ServiceRoute
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.router_objects import program_objects
 from planner.export.routers.haproxy import (
@@ -29,13 +28,14 @@ from planner.export.routers.haproxy import (
 )
 from planner.export.routers.intervals_served import answer_timeout_s, server_weights
 from planner.export.seams import RouterProcess
+from planner.export.targets.fleets.entries import ServiceRoute
 from planner.export.templating import configuration_of
 
 HEADER = "x-service"
 """Names the service, where several have one model."""
 ROUTER = "fleet"
 _KIB, _MIB = 1024, 1024 * 1024
-_HEADERS, _LEAST = 4 * _KIB, 16 * _KIB
+_HEADERS, _LEAST_BUFFER = 4 * _KIB, 16 * _KIB
 _CONNECTIONS, _BUFFERING = 20_000, 200
 
 
@@ -81,7 +81,7 @@ def _longest_body(plan: Plan) -> int:
 
 
 def _buffer_bytes(most_bytes: int) -> int:
-    return max(_LEAST, _KIB * math.ceil((most_bytes + _HEADERS) / _KIB))
+    return max(_LEAST_BUFFER, _KIB * math.ceil((most_bytes + _HEADERS) / _KIB))
 
 
 def front_process(fleet_plan: FleetPlan, routes: Sequence[ServiceRoute], name: str) -> RouterProcess:

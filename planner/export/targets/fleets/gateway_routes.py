@@ -10,11 +10,11 @@ gateway-api-inference-extension (body-based routing: header X-Gateway-Model-Name
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from planner.export.fleets.entries import Entry, ServiceRoute
-from planner.export.fleets.front import HEADER
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import plan_labels
 from planner.export.routers.intervals_served import server_weights
+from planner.export.targets.fleets.entries import Entry, ServiceRoute
+from planner.export.targets.fleets.front import HEADER
 from planner.export.templating import object_of
 
 API_VERSION, KIND = "gateway.networking.k8s.io/v1", "HTTPRoute"
