@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,6 +29,8 @@ from planner.domain.fleets import FleetPlan
 from planner.errors import ExportError, InputError
 from planner.export import Entry, front_config, read_manifests, service_routes
 from planner.runs.deployments import SHARED, RenderedFleet, render_fleet, render_plan
+from planner.runs.rehearsal.rehearsing import rehearse
+from planner.runs.rehearsal.settings import RehearsalSettings
 
 TARGETS = ("lws", "kubernetes", "llm-d", "kserve", "dynamo")
 QWEN, GPT = "Qwen/Qwen3-30B-A3B-FP8", "openai/gpt-oss-20b"
@@ -279,6 +281,23 @@ def test_a_service_with_two_deployments_is_split_by_what_they_promise(tmp_path: 
         assert answers.total() == 160
         assert ask(url, {"model": QWEN}, x_service="agents") == (200, "chat-and-agents")
         assert ask(url, {"model": QWEN})[0] == 404  # whose it is decides who may serve it
+
+
+def test_a_deployment_is_rehearsed_behind_the_fleets_front(tmp_path: Path) -> None:
+    fleet = small_fleet()
+    part = next(part for part in fleet.parts if part.name == "code")
+    settings = RehearsalSettings(
+        rate_rps=part.promise_rps, requests=60, slower=1.0, programs={"haproxy": program_words("haproxy")}
+    )
+    with ExitStack() as stack:
+
+        def through(url: str) -> str:
+            port = int(url.rpartition(":")[2])
+            return stack.enter_context(front(replace(fleet, parts=(part,), batches=()), {"code": port}, tmp_path))
+
+        rehearsal = rehearse(part.plan, part.plan.scenario.workload, settings, through=through)
+    assert rehearsal.failures == ()
+    assert rehearsal.rehearsed.total.within_levels.mean > 0.9
 
 
 def test_dynamo_with_queues_is_refused() -> None:
