@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from planner.domain import (
@@ -22,7 +23,7 @@ from planner.domain.arrivals import ReplaySettings
 from planner.domain.changes import ChangeLimits, ChangeSettings, LostServers
 from planner.domain.fleets import FleetPlan, FleetScenario
 from planner.domain.frontier import RivalFleet
-from planner.domain.replay import ReplayResult, ReplaySweep
+from planner.domain.replay import FleetReplay, ReplayResult, ReplaySweep, ServiceReplay
 from planner.domain.rollouts import Replan
 from planner.domain.serving.observed import Observation, ObservedSeries
 from planner.errors import InconsistentPlanError, InputError
@@ -144,6 +145,33 @@ def replay(
     Raises InputError where the trace, the rate or the settings do not suit the plan.
     """
     return _replaying(saved, trace, settings).at(rate_rps, progress)
+
+
+def replay_fleet(
+    planned: FleetPlan,
+    settings: Mapping[str, ReplaySettings],
+    share: float = 1.0,
+    sources: Mapping[str, RequestTrace | LengthProfile] = MappingProxyType({}),
+    tell: Callable[[str], None] = lambda _step: None,
+) -> FleetReplay:
+    """Every deployment with a demand at so much of its promise, and whether the levels of each service hold.
+
+    `settings`: of every deployment by its name; `sources`: of services, in place of their own lengths. `tell` hears of
+    each step.
+
+    Raises InputError as `replay` does.
+    """
+    from planner.evaluation.replay.services import replay_part
+
+    results: list[ReplayResult] = []
+    services: list[ServiceReplay] = []
+    for part in planned.parts:
+        tell(f"replaying {part.name}")
+        replaying = _replaying(part.plan, part.plan.scenario.workload, settings[part.name])
+        result, of_services = replay_part(planned.fleet, part, replaying, share * part.promise_rps, sources)
+        results.append(result)
+        services += of_services
+    return FleetReplay(fleet=planned.fleet.name, results=tuple(results), services=tuple(services))
 
 
 def sweep_rates(

@@ -134,7 +134,8 @@ class Requests:
 
     `blocks`: of the prompts, where the trace has them; ids of different copies of it differ. `left_out`: of the trace.
     `same_instant`: requests that came in the same instant as the one before. `notes`: what a reader of results must
-    know of how the stream was made, a sentence each.
+    know of how the stream was made, a sentence each. `classes`: whose each request is, as a number; empty: all are of
+    one.
     """
 
     name: str
@@ -145,6 +146,7 @@ class Requests:
     left_out: LeftOut = LeftOut()
     same_instant: int = 0
     notes: tuple[str, ...] = ()
+    classes: Sequence[int] = ()
 
     def __len__(self) -> int:
         return len(self.arrival_ms)

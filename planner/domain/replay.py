@@ -155,6 +155,38 @@ class ReplayResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceReplay:
+    """The requests of a service in the replay of a deployment, by the service's own levels. `within_levels`: share of
+    them that kept every bound."""
+
+    service: str
+    deployment: str
+    rate_rps: _Amount
+    requests: _Count
+    within_levels: Spread
+    levels: tuple[LevelCheck, ...]
+
+    @property
+    def standing(self) -> Standing | None:
+        """What is known of its levels; None where it has none."""
+        return standing_of(self.levels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetReplay:
+    """Every deployment of a fleet at a rate (`results`), and every service in each of its deployments (`services`)."""
+
+    fleet: str
+    results: tuple[ReplayResult, ...]
+    services: tuple[ServiceReplay, ...]
+
+    @property
+    def standing(self) -> Standing | None:
+        """What is known of the levels of all services; None where none has any."""
+        return standing_of([level for service in self.services for level in service.levels])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySweep:
     """Several rates of one plan and trace, ascending. `held_rps`: the highest rate that holds the levels (None: none of
     those tried), found between two rates that differ by no more than `step_rps`."""

@@ -24,7 +24,7 @@ from planner.export.objects.evictions import FILE as EVICTIONS_FILE
 from planner.export.objects.migrations import FOLDER as MIGRATION_FOLDER
 from planner.export.objects.migrations import SCRIPT as MIGRATION_SCRIPT
 from planner.export.objects.migrations import migration_files
-from planner.export.objects.names import one_line, weights_location
+from planner.export.objects.names import one_line, slug, weights_location
 from planner.export.objects.node_objects import node_files, node_pods, placed_nodes
 from planner.export.objects.operating.monitoring import island_labels, observe_queries, plan_label
 from planner.export.options import ExportOptions
@@ -34,6 +34,11 @@ from planner.export.seams import Step
 from planner.export.summary import UNROUTED
 from planner.export.targets import TARGETS
 from planner.export.targets.dynamo.components import GRID_CELLS
+from planner.export.targets.fleets.entries import Entry, entry_of, service_routes
+from planner.export.targets.fleets.front import front_config
+from planner.export.targets.fleets.queues import class_name, place_of, priority_files, queue_files, queue_name
+from planner.export.targets.fleets.shared import fleet_front_files, fleet_label
+from planner.export.targets.fleets.together import check_together
 
 __all__ = [
     "ENGINES",
@@ -48,6 +53,7 @@ __all__ = [
     "BenchmarkCommands",
     "Compared",
     "CrdSchemas",
+    "Entry",
     "ExportOptions",
     "FoundManifests",
     "Manifest",
@@ -55,9 +61,15 @@ __all__ = [
     "benchmark_commands",
     "check_deployable",
     "check_manifests",
+    "check_together",
     "chosen_router",
+    "class_name",
     "compare",
+    "entry_of",
     "find_faults",
+    "fleet_front_files",
+    "fleet_label",
+    "front_config",
     "image_files",
     "island_labels",
     "migration_files",
@@ -65,9 +77,13 @@ __all__ = [
     "node_pods",
     "observe_queries",
     "one_line",
+    "place_of",
     "placed_nodes",
     "plan_label",
     "priced_engine",
+    "priority_files",
+    "queue_files",
+    "queue_name",
     "read_crds",
     "read_manifests",
     "read_plan",
@@ -76,6 +92,8 @@ __all__ = [
     "require_tools",
     "router_behaviour",
     "router_processes",
+    "service_routes",
+    "slug",
     "summarize_plan",
     "tells_fleet",
     "weights_location",

@@ -66,6 +66,18 @@ def simulate(
 ) -> ReplayResult:
     """`arrivals_of(rate_rps, seed)` draws requests, those that nobody serves left out. Raises InputError on a rate that
     is none, and where a failure names no island."""
+    runs = played(fleet, settings, rate_rps, arrivals_of, progress)
+    return judge(fleet, promise, settings, rate_rps, runs)
+
+
+def played(
+    fleet: ReplayFleet,
+    settings: ReplaySettings,
+    rate_rps: float,
+    arrivals_of: Callable[[float, int], Arrivals],
+    progress: Progress = lambda _: None,
+) -> list[SeedRun]:
+    """The runs of all seeds; raises as `simulate` does."""
     _require(fleet, settings, rate_rps)
     runs: list[SeedRun] = []
     for number, seed in enumerate(settings.seeds):
@@ -74,7 +86,7 @@ def simulate(
             progress((number + done) / len(settings.seeds))
 
         runs.append(_run(fleet, settings, arrivals_of(rate_rps, seed), seed, listen))
-    return judge(fleet, promise, settings, rate_rps, runs)
+    return runs
 
 
 def judge(

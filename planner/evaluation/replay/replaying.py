@@ -33,12 +33,7 @@ class PlanReplay:
             replay_prefixes=self._auto and _has_blocks(trace),
             storage_gb_s=settings.storage_gb_s,
         )
-        self._trace: RequestTrace | LengthProfile
-        end = self.fleet.intervals[-1].end
-        if isinstance(trace, LengthProfile):
-            self._trace, self._unserved = _served_lengths(trace, end)
-        else:
-            self._trace, self._unserved = _served(trace, end)
+        self._trace, self._unserved = self._part_served(trace)
         self.promise = Promise(
             plan=plan.scenario.name,
             trace=trace.name,
@@ -54,6 +49,23 @@ class PlanReplay:
         other._settings = _resolved(settings, self._plan)
         other.promise = replace(self.promise, arrivals=_words(settings.arrivals))
         return other
+
+    def with_trace(self, trace: RequestTrace | LengthProfile) -> "PlanReplay":
+        """The same plan, its fleet priced once, with requests like another trace's; raises as the class does."""
+        other = copy(self)
+        other._trace, other._unserved = self._part_served(trace)
+        other.promise = replace(self.promise, trace=trace.name)
+        return other
+
+    def _part_served(self, trace: RequestTrace | LengthProfile) -> tuple[RequestTrace | LengthProfile, int]:
+        """What of the trace some pool takes, and how many requests none does."""
+        end = self.fleet.intervals[-1].end
+        return _served_lengths(trace, end) if isinstance(trace, LengthProfile) else _served(trace, end)
+
+    @property
+    def settings(self) -> ReplaySettings:
+        """Of its requests."""
+        return self._settings
 
     def requests(self, rate_rps: float, seed: int) -> Requests:
         """Requests at a rate of the whole mix; those that no pool takes are left out, and counted."""

@@ -54,6 +54,7 @@ SHARED_KINDS = (
     Kind(api_version="v1", kind="PersistentVolumeClaim", schema="persistentvolumeclaim.json"),
     Kind(api_version="policy/v1", kind="PodDisruptionBudget", schema="poddisruptionbudget.json", labelled=True),
     Kind(api_version="resource.nvidia.com/v1beta1", kind="ComputeDomain", schema="computedomain.json", labelled=True),
+    Kind(api_version="gateway.networking.k8s.io/v1", kind="HTTPRoute", schema="httproute.json", labelled=True),
     Kind(api_version="batch/v1", kind="Job", schema="job.json", labelled=True),
     Kind(api_version="scheduling.k8s.io/v1", kind="PriorityClass", schema="priorityclass.json"),
     Kind(api_version="v1", kind="ServiceAccount", schema="serviceaccount.json"),

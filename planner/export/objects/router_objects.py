@@ -6,11 +6,12 @@ Pods run as nobody, without privileges and with a root file system that nobody w
 By what the programs of routers are told from the islands' workloads in finished manifests.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from planner.errors import ExportError
 from planner.export.found import Manifest
+from planner.export.islands import ServingIsland
 from planner.export.objects.documents import MOST_OF_A_CONFIG_MAP, config_map_bytes, yaml_text
 from planner.export.objects.names import pods_service
 from planner.export.objects.operating.draining import LEAVING_S
@@ -60,30 +61,47 @@ def _comments(processes: Sequence[RouterProcess], deployment: Deployment) -> Ite
         yield from (f"{process.name}: {note}" for note in process.notes)
 
 
-def _labels(process: RouterProcess, deployment: Deployment) -> dict[str, str]:
+def _objects(process: RouterProcess, deployment: Deployment) -> list[dict[str, Any]]:
     assert deployment.router is not None
-    return {
-        PART_OF_LABEL: deployment.name,
+    _require_room(process, deployment)
+    return program_objects(
+        process,
+        part_of=deployment.name,
+        router=deployment.router.name,
+        labels_of=lambda island: labels(island, deployment),
+    )
+
+
+def _no_labels(_: ServingIsland) -> dict[str, str]:
+    return {}
+
+
+def program_objects(
+    process: RouterProcess,
+    *,
+    part_of: str,
+    router: str,
+    labels_of: Callable[[ServingIsland], dict[str, str]] = _no_labels,
+) -> list[dict[str, Any]]:
+    """All objects of a program of `router`; `labels_of`: of islands whose pods it finds by name."""
+    own_labels = {
+        PART_OF_LABEL: part_of,
         COMPONENT_LABEL: COMPONENT,
         "app.kubernetes.io/managed-by": "planner",
-        ROUTER_LABEL: deployment.router.name,
+        ROUTER_LABEL: router,
         PROGRAM_LABEL: process.name,
     }
-
-
-def _objects(process: RouterProcess, deployment: Deployment) -> list[dict[str, Any]]:
-    _require_room(process, deployment)
     return objects_of(
         "router-program",
         program=process,
-        metadata={"name": process.name, "labels": _labels(process, deployment)},
+        metadata={"name": process.name, "labels": own_labels},
         selector={PROGRAM_LABEL: process.name},
         config=dict(process.config),
         config_path=_CONFIG_PATH,
         words=[word.replace(CONFIG_FOLDER, _CONFIG_PATH) for word in process.command],
         leaving_s=LEAVING_S,
         pods_service=pods_service,
-        labels_of=lambda island: labels(island, deployment),
+        labels_of=labels_of,
     )
 
 

@@ -211,7 +211,7 @@ def config_text(deployment: Deployment, backends: Sequence[Backend]) -> str:
         held_requests=held_requests,
         pods_service=pods_service,
         slots=partial(_slots, deployment),
-        address=_address_in_cluster if deployment.applied else _address,
+        address=address_in_cluster if deployment.applied else address,
     )
 
 
@@ -235,10 +235,11 @@ def _buffer_bytes(deployment: Deployment, backends: Sequence[Backend]) -> int:
     return max(_LEAST_BUFFER, _KIB * math.ceil((cut + _HEADERS) / _KIB))
 
 
-def _address(host: str, port: str | int) -> str:
+def address(host: str, port: str | int) -> str:
+    """Where a name is known to the machine."""
     return f"{host}:{port}"
 
 
-def _address_in_cluster(host: str, port: str | int) -> str:
+def address_in_cluster(host: str, port: str | int) -> str:
     """HAProxy's resolver knows no search list, so that names in a cluster are whole."""
     return f'"{host}.${{{NAMESPACE}}}.svc.cluster.local:{port}"'

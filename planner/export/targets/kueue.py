@@ -12,7 +12,8 @@ a resource group has a quota for every covered resource; a flavor with a topolog
 and 8 tolerations a flavor; the host name is the last level.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -47,13 +48,13 @@ def _manifests(deployment: Deployment, /) -> TargetFiles:
             node label tells apart.
     """
     gpus = [item.gpu for item in deployment.plan.scenario.inventory.items if deployment.plan.fleet[item.gpu.name]]
-    _check_types(gpus, deployment)
-    names = _flavor_names(gpus, deployment)
+    check_types(gpus, deployment)
+    names = flavor_names(gpus, deployment.name)
     scenario = deployment.plan.scenario.name
     files = {
         "flavors.yaml": yaml_text(
             (f"GPU types of plan {scenario}, one flavor each.", *_flavor_notes(gpus, deployment)),
-            [_flavor(gpu, names[gpu.name], deployment) for gpu in gpus],
+            [flavor(gpu, names[gpu.name], deployment) for gpu in gpus],
         ),
         "queues.yaml": yaml_text(
             (
@@ -69,7 +70,12 @@ def _manifests(deployment: Deployment, /) -> TargetFiles:
     return TargetFiles(files=files)
 
 
-def _check_types(gpus: Sequence[GpuSpec], deployment: Deployment) -> None:
+def check_types(gpus: Sequence[GpuSpec], deployment: Deployment) -> None:
+    """Refuse GPU types that no quota can tell apart.
+
+    Raises:
+        ExportError: more of them than a ClusterQueue has flavors, a vendor without a device plugin, or no such labels.
+    """
     if len(gpus) > _MOST_FLAVORS:
         raise ExportError(
             f"Target kueue: a resource group has at most {_MOST_FLAVORS} flavors, the fleet has {len(gpus)} GPU types.",
@@ -100,9 +106,10 @@ def _check_types(gpus: Sequence[GpuSpec], deployment: Deployment) -> None:
             )
 
 
-def _flavor_names(gpus: Sequence[GpuSpec], deployment: Deployment) -> dict[str, str]:
+def flavor_names(gpus: Sequence[GpuSpec], prefix: str) -> dict[str, str]:
+    """GPU type -> the name of its flavor."""
     slugs = island_slugs(gpu.name for gpu in gpus)
-    return {gpu: workload_name(deployment.name, slug) for gpu, slug in slugs.items()}
+    return {gpu: workload_name(prefix, slug) for gpu, slug in slugs.items()}
 
 
 def _queue_name(deployment: Deployment) -> str:
@@ -126,7 +133,8 @@ def _taints(gpu: GpuSpec, deployment: Deployment) -> list[dict[str, str]]:
     ]
 
 
-def _flavor(gpu: GpuSpec, name: str, deployment: Deployment) -> dict[str, Any]:
+def flavor(gpu: GpuSpec, name: str, deployment: Deployment) -> dict[str, Any]:
+    """The ResourceFlavor of a type."""
     tolerated = tolerations(GPU_RESOURCES[gpu.vendor.upper()], deployment.plan.scenario.placement)
     taints = _taints(gpu, deployment)
     if max(len(tolerated), len(taints)) > _MOST_TAINTS:
@@ -153,23 +161,48 @@ def _flavor_notes(gpus: Sequence[GpuSpec], deployment: Deployment) -> tuple[str,
 
 
 def _queues(gpus: Sequence[GpuSpec], names: dict[str, str], deployment: Deployment) -> list[dict[str, Any]]:
-    resources = sorted({GPU_RESOURCES[gpu.vendor.upper()] for gpu in gpus})
-    extended = [name for name, _ in _extended_quotas(1, deployment)]
+    counts = [(gpu, deployment.plan.fleet[gpu.name]) for gpu in gpus]
+    return queue_objects(counts, names, deployment, name=deployment.name, queue=_queue_name(deployment))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cohort:
+    """Queues that lend each other what they do not use. `borrows`: this one may take it; its workloads give it back
+    where those of others reclaim theirs."""
+
+    name: str
+    borrows: bool
+
+
+def queue_objects(
+    counts: Sequence[tuple[GpuSpec, int]],
+    names: Mapping[str, str],
+    deployment: Deployment,
+    *,
+    name: str,
+    queue: str,
+    cohort: Cohort | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """The ClusterQueue `name` with so many GPUs of each type, whose flavors have `names`, and its LocalQueue `queue`
+    (empty: none); what GPUs take along is the deployment's."""
+    resources = sorted({GPU_RESOURCES[gpu.vendor.upper()] for gpu, _ in counts})
+    extended = [resource for resource, _ in _extended_quotas(1, deployment)]
     return objects_of(
         "kueue-queues",
-        name=deployment.name,
-        queue=_queue_name(deployment),
-        labels=plan_labels(deployment.name),
+        name=name,
+        queue=queue,
+        labels=labels or plan_labels(deployment.name),
         resources=[*resources, "cpu", "memory", *extended],
-        flavors={names[gpu.name]: _quotas(gpu, resources, deployment) for gpu in gpus},
+        flavors={names[gpu.name]: _quotas(gpu, count, resources, deployment) for gpu, count in counts},
+        cohort=cohort,
     )
 
 
-def _quotas(gpu: GpuSpec, resources: Sequence[str], deployment: Deployment) -> list[tuple[str, int | str]]:
+def _quotas(gpu: GpuSpec, count: int, resources: Sequence[str], deployment: Deployment) -> list[tuple[str, int | str]]:
     """In the order of the covered resources; another vendor's GPUs are none. Extended resources are asked for by the
     pod, so that pods of one GPU each are the most that the quota has to hold."""
-    count, options = deployment.plan.fleet[gpu.name], deployment.options
-    settings = deployment.plan.scenario.placement
+    options, settings = deployment.options, deployment.plan.scenario.placement
     resource = GPU_RESOURCES[gpu.vendor.upper()]
     rows: list[tuple[str, int | str]] = [(name, count if name == resource else 0) for name in resources]
     rows += [("cpu", count * options.cpus(settings)), ("memory", f"{count * options.memory_gib(settings)}Gi")]

@@ -19,7 +19,7 @@ interval of 99 % (Wilson): (p + z^2 / 2N' -+ z sqrt(p (1 - p) / N' + z^2 / 4N'^2
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from math import isfinite, sqrt
 
 import numpy as np
@@ -140,6 +140,10 @@ class Columns:
                 prefill=np.array(log.prefill)[first:],
                 decode=np.array(log.decode)[first:],
             )
+
+    def of_rows(self, rows: NDArray[np.bool_]) -> "Columns":
+        """Of some of the requests."""
+        return replace(self, **{column.name: getattr(self, column.name)[rows] for column in fields(self)})
 
     def bounds(self, slo: SloSettings) -> tuple[Column, Column]:
         """The bounds on (TTFT, TPOT) of each request, inf without one."""

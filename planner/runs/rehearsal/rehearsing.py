@@ -33,13 +33,19 @@ _QUICK = 0.25
 """Slow-down once a few answers are left, all of them begun: the longest ones would take minutes else."""
 
 Progress = Callable[[float], None]
+Through = Callable[[str], str]
 
 
 def rehearse(
-    plan: Plan, source: RequestTrace | LengthProfile, settings: RehearsalSettings, progress: Progress = lambda _: None
+    plan: Plan,
+    source: RequestTrace | LengthProfile,
+    settings: RehearsalSettings,
+    progress: Progress = lambda _: None,
+    through: Through = lambda url: url,
 ) -> Rehearsal:
     """The plan's requests through its router's real programs, on the loopback. `source`: their lengths; `progress`
-    hears the share that is answered.
+    hears the share that is answered; `through`: of the URL of those programs, where requests go, as something may stand
+    in front of them.
 
     Raises:
         InputError: a value that cannot be, a program that is not there, or an engine that the router does not know.
@@ -49,7 +55,7 @@ def rehearse(
     check_settings(settings, plan)
     rehearsing = _Rehearsing(deployed(plan, settings), source, settings)
     start_s = time.monotonic()
-    traffic, deaths = rehearsing.run(progress)
+    traffic, deaths = rehearsing.run(progress, through)
     return rehearsing.judged(traffic, deaths, time.monotonic() - start_s)
 
 
@@ -98,7 +104,7 @@ class _Rehearsing:
             model=self._plan.scenario.model.uri.removeprefix("hf://"),
         )
 
-    def run(self, progress: Progress) -> tuple[Traffic, Sequence[Death]]:
+    def run(self, progress: Progress, through: Through) -> tuple[Traffic, Sequence[Death]]:
         """All of it, by the wall's clock."""
         settings, deploy = self._settings, self._plan.scenario.deploy
         servers = {
@@ -117,7 +123,7 @@ class _Rehearsing:
             seed=settings.seed,
         )
         traffic = stage.run(
-            lambda url: Traffic(url, bodies, self._requests.arrival_ms, self._stations.clock, self._few_left),
+            lambda url: Traffic(through(url), bodies, self._requests.arrival_ms, self._stations.clock, self._few_left),
             settings.kills,
             60 * settings.minutes,
             progress,

@@ -1,0 +1,1 @@
+"""Several deployments together: who takes requests for whom, and what their queues and priorities share."""
