@@ -18,6 +18,7 @@ from planner.domain import (
 )
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.changes import ChangeLimits, ChangeSettings, LostServers
+from planner.domain.fleet_schedules import FleetSchedule, LendingTerms
 from planner.domain.fleets import FleetPlan, FleetScenario
 from planner.domain.frontier import RivalFleet
 from planner.domain.replay import ReplayResult, ReplaySweep
@@ -68,6 +69,22 @@ def plan_fleet(
     from planner.proposing.fleets.planning import planned_fleet
 
     return planned_fleet(fleet, lambda scenario: plan(scenario, progress), tell)
+
+
+def schedule_fleet(
+    plan_of_fleet: FleetPlan,
+    terms: LendingTerms | None = None,
+    days: float | None = None,
+    tell: Callable[[str], None] = lambda _step: None,
+) -> FleetSchedule:
+    """Window by window the nodes that a fleet's services need for the rates of their curves; the others run its
+    batches. `days`: from the first on (None: as long as the longest curve).
+
+    Raises InputError where no service has a curve.
+    """
+    from planner.replanning.fleets.lending import lending_schedule
+
+    return lending_schedule(plan_of_fleet, terms or LendingTerms(), plan, days, tell)
 
 
 def plan_with_rivals(scenario: Scenario, progress: ReportProgress = no_progress) -> tuple[Plan, tuple[RivalFleet, ...]]:
