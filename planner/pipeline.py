@@ -18,7 +18,7 @@ from planner.domain import (
 )
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.changes import ChangeLimits, ChangeSettings, LostServers
-from planner.domain.fleet_schedules import FleetSchedule, LendingTerms
+from planner.domain.fleet_schedules import FleetNodeLoss, FleetSchedule, LendingTerms, ReplayedLevel
 from planner.domain.fleets import FleetPlan, FleetScenario
 from planner.domain.frontier import RivalFleet
 from planner.domain.replay import ReplayResult, ReplaySweep
@@ -85,6 +85,26 @@ def schedule_fleet(
     from planner.replanning.fleets.lending import lending_schedule
 
     return lending_schedule(plan_of_fleet, terms or LendingTerms(), plan, days, tell)
+
+
+def replay_fleet(
+    schedule: FleetSchedule, burstiness: float = 2.0, requests: int = 4000, seeds: tuple[int, ...] = (0,)
+) -> tuple[ReplayedLevel, ...]:
+    """Every level of a fleet's schedule, with its servers alone, at the highest rate of the windows in which it stands.
+    `burstiness`: coefficient of variation of the gaps between requests."""
+    from planner.replanning.fleets.replaying import replayed_levels
+
+    return replayed_levels(schedule, burstiness, requests, seeds)
+
+
+def lost_nodes_of_fleet(
+    plan_of_fleet: FleetPlan, schedule: FleetSchedule | None = None, window: int = 0
+) -> tuple[FleetNodeLoss, ...]:
+    """For the loss of one node of every deployment and type: who lends one, nobody's nodes and batches' first, and what
+    every service is still promised. `schedule`: in that window of it, else as the plan stands."""
+    from planner.replanning.fleets.losses import node_losses
+
+    return node_losses(plan_of_fleet, schedule, window)
 
 
 def plan_with_rivals(scenario: Scenario, progress: ReportProgress = no_progress) -> tuple[Plan, tuple[RivalFleet, ...]]:
