@@ -9,8 +9,9 @@
 | a | windows in which batches drain and servers load, before they are needed | 1 |
 
 In window t a deployment stands at the highest of the levels k_d(t) ... k_d(t + a), so what a window needs has loaded
-before it begins. What is lower for less than `least_windows` stays. A service without a curve needs all it has. A curve
-that ends begins anew. Where several services share a deployment its need is that of the most demanding.
+before it begins. What is lower for less than `least_windows` stays. The rate of a service without a curve is always
+its demand. A curve that ends begins anew. Where several services share a deployment its need is that of the most
+demanding.
 
 Nodes of a type are alike: what one deployment gives up another may take. Whole blocks of what is free are lent, to the
 first batch that has not had the tokens it asks for on that day. Blocks work by themselves, so that none is disturbed
@@ -124,12 +125,14 @@ def _worths(plan: FleetPlan, blocks: Sequence[BatchBlock]) -> dict[str, float]:
 def _needs(plan: FleetPlan, part: FleetPart, terms: LendingTerms, count: int) -> tuple[float, ...]:
     """Of a part's promise, the share that each window's rates are."""
     promised = {share.service: share.promised_rps for share in plan.shares}
-    names = [name for name, _ in part.deployment.parts]
-    curves = [(plan.fleet.service(name).rates, promised[name]) for name in names]
-    if any(curve is None for curve, _ in curves):
-        return (1.0,) * count
-    rows = [[rate / rps for rate in _highest(curve, terms.window_s, count)] for curve, rps in curves if curve]
+    services = [plan.fleet.service(name) for name, _ in part.deployment.parts]
+    rows = [[rate / promised[s.name] for rate in _rates(s, terms.window_s, count)] for s in services]
     return tuple(max(column) for column in zip(*rows, strict=True))
+
+
+def _rates(service: FleetService, window_s: float, count: int) -> list[float]:
+    """Of every window; without a curve always the demand."""
+    return [service.demand_rps] * count if service.rates is None else _highest(service.rates, window_s, count)
 
 
 def _highest(series: RateSeries, window_s: float, count: int) -> list[float]:
