@@ -18,11 +18,11 @@ from planner.domain import (
 )
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.changes import ChangeLimits, ChangeSettings, LostServers
-from planner.domain.fleet_schedules import FleetNodeLoss, FleetSchedule, LendingTerms, ReplayedLevel
 from planner.domain.fleets import FleetPlan, FleetScenario
 from planner.domain.frontier import RivalFleet
 from planner.domain.replay import ReplayResult, ReplaySweep
 from planner.domain.rollouts import Replan
+from planner.domain.serving.lending import FleetNodeLoss, FleetSchedule, LendingTerms, ReplayedLevel
 from planner.domain.serving.observed import Observation, ObservedSeries
 from planner.errors import InconsistentPlanError, InputError
 from planner.evaluation.evaluator import Evaluator, open_evaluator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from planner.api.cards import card
 from planner.api.deployments import PlannedDeployment
-from planner.domain.fleet_schedules import FleetSchedule, LendingTerms
 from planner.domain.fleets import FleetPlan
+from planner.domain.serving.lending import FleetSchedule, LendingTerms
 from planner.errors import InputError
 
 if TYPE_CHECKING:

@@ -232,12 +232,12 @@ class FleetPlan:
     @property
     def idle(self) -> tuple[tuple[str, int], ...]:
         """GPUs that nobody has, by type."""
-        taken: dict[str, int] = {}
+        used: dict[str, int] = {}
         for part in self.plans:
             for gpu, count in part.gpus:
-                taken[gpu] = taken.get(gpu, 0) + count
-        left = ((item.gpu.name, item.count - taken.get(item.gpu.name, 0)) for item in self.fleet.inventory.items)
-        return tuple((gpu, count) for gpu, count in left if count)
+                used[gpu] = used.get(gpu, 0) + count
+        unused = ((item.gpu.name, item.count - used.get(item.gpu.name, 0)) for item in self.fleet.inventory.items)
+        return tuple((gpu, count) for gpu, count in unused if count)
 
     @property
     def rent_usd_per_hour(self) -> float:

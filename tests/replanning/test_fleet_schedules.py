@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from planner import pipeline
-from planner.domain.fleet_schedules import IDLE, FleetSchedule, LendingTerms
 from planner.domain.fleets import BatchTerms, FleetPlan
 from planner.domain.schedules import DAY_S, RateSeries, RateWindow
+from planner.domain.serving.lending import IDLE, FleetSchedule, LendingTerms
 from planner.errors import InputError
 from planner.files.scenario.fleets import fleet_from_document
 from planner.replanning.fleets.ladders import plan_of_level
@@ -153,7 +153,7 @@ def test_a_service_without_a_curve_always_has_what_its_demand_needs(fleet_plan: 
     place = [ladder.deployment for ladder in schedule.ladders].index("agents")
     (level,) = {window.levels[place] for window in schedule.windows}
     demand_rps = fleet_plan.fleet.service("agents").demand_rps
-    assert {window.rates_rps[place] for window in schedule.windows} == {pytest.approx(demand_rps)}
+    assert [window.rates_rps[place] for window in schedule.windows] == pytest.approx([demand_rps] * 24)
     promised = schedule.ladders[place].levels[level].promise_rps
     assert promised >= min(schedule.terms.headroom * demand_rps, schedule.ladders[place].levels[0].promise_rps)
 

@@ -20,8 +20,8 @@ from dataclasses import replace
 
 from planner.cost.serving.loading import load_s
 from planner.domain import BucketPool, ObjectiveSettings, Plan
-from planner.domain.fleet_schedules import FleetLadder, FleetLevel
 from planner.domain.fleets import FleetPart
+from planner.domain.serving.lending import FleetLadder, FleetLevel
 from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.evaluator import open_evaluator
 from planner.plans.finishing import finished_plan
@@ -71,15 +71,15 @@ class LadderBook:
 
     def gpus(self, counts: Sequence[int]) -> dict[str, int]:
         """Whole nodes that so many servers lie on: where a loss is to be survived, spread as the plan spreads them."""
-        taken: dict[str, int] = {}
+        used: dict[str, int] = {}
         apart: dict[str, int] = {}
         for pool, count in zip(self.pools, counts, strict=True):
             host = self.hosts[pool.gpu]
-            taken[pool.gpu] = taken.get(pool.gpu, 0) + count * pool.server.parallel.devices
-            if most := pool.spread(host):
-                apart[pool.gpu] = max(apart.get(pool.gpu, 0), -(-count // most))
+            used[pool.gpu] = used.get(pool.gpu, 0) + count * pool.server.parallel.devices
+            if per_node := pool.spread(host):
+                apart[pool.gpu] = max(apart.get(pool.gpu, 0), -(-count // per_node))
         most_gpus = dict(self.part.gpus)
-        nodes = {gpu: max(-(-count // self.hosts[gpu]), apart.get(gpu, 0)) for gpu, count in taken.items()}
+        nodes = {gpu: max(-(-count // self.hosts[gpu]), apart.get(gpu, 0)) for gpu, count in used.items()}
         return {gpu: min(n * self.hosts[gpu], most_gpus[gpu]) for gpu, n in nodes.items()}
 
     def level(self, counts: tuple[int, ...]) -> FleetLevel:

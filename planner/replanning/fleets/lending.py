@@ -22,9 +22,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from planner.cost.serving.loading import load_s
-from planner.domain.fleet_schedules import BatchBlock, FleetLadder, FleetSchedule, FleetWindow, LendingTerms
 from planner.domain.fleets import FleetPart, FleetPlan, FleetService
 from planner.domain.schedules import DAY_S, RateSeries
+from planner.domain.serving.lending import BatchBlock, FleetLadder, FleetSchedule, FleetWindow, LendingTerms
 from planner.errors import InputError
 from planner.proposing.fleets.planning import PlanOne, fill_with
 from planner.replanning.fleets.ladders import LadderBook, ladder_of
@@ -48,10 +48,10 @@ def lending_schedule(
     ladders = []
     for part in plan.parts:
         tell(f"levels of {part.name}")
-        lowest_rps = _wanted(terms, min(shares[part.name])) * part.promise_rps
+        lowest_rps = _needed(terms, min(shares[part.name])) * part.promise_rps
         ladders.append(ladder_of(book_of(plan, part), worths, lowest_rps, terms.most_steps))
     levels = [
-        _levels(ladder, shares[ladder.deployment], terms, _batch_drain_s(plan, drain_s), _least(terms, blocks))
+        _levels(ladder, shares[ladder.deployment], terms, _batch_drain_s(plan, drain_s), _least_windows(terms, blocks))
         for ladder in ladders
     ]
     return FleetSchedule(
@@ -96,10 +96,10 @@ def batch_blocks(plan: FleetPlan, plan_one: PlanOne, drain_s: float) -> tuple[Ba
 
 
 def _block(
-    plan: FleetPlan, service: FleetService, gpu: str, most: int, plan_one: PlanOne, drain_s: float
+    plan: FleetPlan, service: FleetService, gpu: str, most_gpus: int, plan_one: PlanOne, drain_s: float
 ) -> BatchBlock | None:
     gpus = plan.fleet.host(gpu)
-    while gpus <= most:
+    while gpus <= most_gpus:
         fill = fill_with(service, {gpu: gpus}, plan_one)
         if fill.part is not None:
             scenario = fill.part.plan.scenario
@@ -147,7 +147,7 @@ def _highest(series: RateSeries, window_s: float, count: int) -> list[float]:
     return highest
 
 
-def _wanted(terms: LendingTerms, share: float) -> float:
+def _needed(terms: LendingTerms, share: float) -> float:
     """Of a promise, what has to stand."""
     return max(terms.floor, min(1.0, terms.headroom * share))
 
@@ -158,7 +158,7 @@ def _batch_drain_s(plan: FleetPlan, drain_s: float) -> float:
     return max([drain_s, *times])
 
 
-def _least(terms: LendingTerms, blocks: Sequence[BatchBlock]) -> int:
+def _least_windows(terms: LendingTerms, blocks: Sequence[BatchBlock]) -> int:
     """Windows for which lending is worth it: those that loading takes twice over, at least."""
     longest_s = max((block.lost_s for block in blocks), default=0.0)
     return max(terms.least_windows, math.ceil(2 * longest_s / terms.window_s))
@@ -169,9 +169,9 @@ def _levels(
 ) -> list[int]:
     """The level that stands in each window."""
     top_rps = ladder.levels[0].promise_rps
-    wanted = [ladder.carrying(_wanted(terms, share) * top_rps * (1 - _ROUNDING)) for share in shares]
+    unloaded = [ladder.carrying(_needed(terms, share) * top_rps * (1 - _ROUNDING)) for share in shares]
     lead = math.ceil((drain_s + ladder.load_s) / terms.window_s)
-    loaded = [min(wanted[t : t + lead + 1]) for t in range(len(wanted))]
+    loaded = [min(unloaded[t : t + lead + 1]) for t in range(len(unloaded))]
     return without_short(loaded, least_windows)
 
 

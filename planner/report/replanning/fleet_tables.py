@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from planner.domain.fleet_schedules import FleetNodeLoss, FleetSchedule, ReplayedLevel
 from planner.domain.fleets import FleetPart, FleetPlan
 from planner.domain.schedules import DAY_S
+from planner.domain.serving.lending import FleetNodeLoss, FleetSchedule, ReplayedLevel
 from planner.report.kit.quantities import counted, measured, percent, rate, significant
 from planner.report.kit.tables import Column, Table, entries, fields, table_of
 from planner.report.kit.tree import Page, section
@@ -45,7 +45,7 @@ def windows(schedule: FleetSchedule) -> Table[int]:
     """A row a window: rates, GPUs by deployment, batch and nobody, tokens on lent nodes."""
     numbers = range(len(schedule.windows))
     names = [ladder.deployment for ladder in schedule.ladders]
-    words = [{who or NOBODY: gpu_words(g) for who, g in schedule.gpus(number).items()} for number in numbers]
+    words = [{holder or NOBODY: gpu_words(g) for holder, g in schedule.gpus(number).items()} for number in numbers]
     columns: tuple[Column[int], ...] = (
         Column("day", lambda n: int(schedule.windows[n].start_s // DAY_S)),
         Column("time", lambda n: _time(schedule.windows[n].start_s)),

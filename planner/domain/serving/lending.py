@@ -15,7 +15,8 @@ WEEK_DAYS = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LendingTerms:
-    """When nodes are lent. `headroom`: times the highest rate of a window that its servers promise, for bursts.
+    """When nodes are lent. `headroom`: times the highest rate of a window that its servers promise, for bursts: where
+    these are strong and servers few it takes more than the default.
     `least_windows`: nodes that are free for less time are not lent. `floor`: share of its promise below which no
     deployment goes, requests or not. `most_steps`: of a deployment's ladder."""
 
