@@ -13,6 +13,7 @@ from planner.domain.schedules import DAY_S, RateSeries, RateWindow
 from planner.domain.serving.lending import IDLE, FleetSchedule, LendingTerms
 from planner.errors import InputError
 from planner.files.scenario.fleets import fleet_from_document
+from planner.replanning.fleets import replaying
 from planner.replanning.fleets.ladders import plan_of_level
 from planner.replanning.fleets.lending import without_short
 from planner.report.kit.markdown import page_text
@@ -116,7 +117,8 @@ def test_more_headroom_lends_less(fleet_plan: FleetPlan) -> None:
     assert tokens[0] > 0
 
 
-def test_requests_that_bunch_keep_the_levels(schedule: FleetSchedule) -> None:
+def test_requests_that_bunch_keep_the_levels(schedule: FleetSchedule, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replaying, "SECONDS", 10.0)
     replayed = pipeline.replay_fleet(schedule, burstiness=2.0, requests=600)
     assert {row.deployment for row in replayed} == {"chat", "agents"}
     assert min(row.within_levels for row in replayed) > 0.95
@@ -173,6 +175,20 @@ def test_batches_are_the_first_to_lend_a_node(fleet_plan: FleetPlan, schedule: F
         if loss.lender:
             assert dict(loss.after)[loss.deployment] > dict(loss.meanwhile)[loss.deployment]
     assert losses(pipeline.lost_nodes_of_fleet(fleet_plan, schedule, number)).frame().notna().all(axis=None)
+
+
+def test_what_is_to_survive_survives_at_every_level() -> None:
+    survive = {"nodes": 1, "share": 0.6}
+    services = [{**DOCUMENT["services"][0], "survive": survive}, DOCUMENT["services"][2]]
+    document = {**DOCUMENT, "inventory": {"H20": 40}, "services": services}
+    fleet = fleet_from_document(document, origin="test", base=Path(), summarize=summarize)
+    schedule = pipeline.schedule_fleet(pipeline.plan_fleet(fleet), LendingTerms(headroom=1.0), days=1)
+    (ladder,), (part,) = schedule.ladders, schedule.plan.parts
+    assert len(ladder.levels) > 1
+    for level in ladder.levels[1:]:
+        plan = plan_of_level(part, level)
+        assert plan.outlook.promise_rps == pytest.approx(level.promise_rps)
+        assert min(loss.rate_rps for loss in plan.outlook.losses) >= 0.6 * plan.throughput_rps * (1 - 1e-6)
 
 
 def test_the_same_twice(fleet_plan: FleetPlan, schedule: FleetSchedule) -> None:

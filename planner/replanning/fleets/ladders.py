@@ -20,9 +20,9 @@ from dataclasses import replace
 
 from planner.cost.serving.loading import load_s
 from planner.domain import BucketPool, ObjectiveSettings, Plan
-from planner.domain.fleets import FleetPart
+from planner.domain.fleets import FleetPart, on_gpus
 from planner.domain.serving.lending import FleetLadder, FleetLevel
-from planner.evaluation.buckets.service import BucketService
+from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.evaluator import open_evaluator
 from planner.plans.finishing import finished_plan
 from planner.proposing.buckets.proposals import some_pools
@@ -33,53 +33,56 @@ Worths = Mapping[str, float]
 
 
 class LadderBook:
-    """Prices of some of the servers of a part's plan. `hosts`: GPUs of a node, by type."""
+    """Prices of some of the servers of a part's plan, on as few nodes. `hosts`: GPUs of a node, by type."""
 
     def __init__(self, part: FleetPart, hosts: Mapping[str, int]) -> None:
         self.part, self.hosts = part, hosts
         self.pools = tuple(replace(pool, share=1.0) for pool in part.plan.outlook.pools)
-        scenario = replace(part.plan.scenario, objective=ObjectiveSettings())
-        self.question = posed(scenario)
+        self.question = posed(replace(part.plan.scenario, objective=ObjectiveSettings()))
         self._service = BucketService(self.question)
-        self._promises: dict[tuple[int, ...], float] = {}
+        self._priced: dict[tuple[int, ...], PricedPools] = {}
 
     @property
     def counts(self) -> tuple[int, ...]:
         """Of all servers."""
         return tuple(pool.count for pool in self.pools)
 
-    def with_counts(self, counts: Sequence[int]) -> tuple[BucketPool, ...]:
-        """Pools of so many servers; none of no servers."""
-        pairs = zip(self.pools, counts, strict=True)
-        return tuple(replace(pool, count=count) for pool, count in pairs if count)
-
     def promise_rps(self, counts: tuple[int, ...]) -> float:
         """That so many servers promise, 0 where they do not serve all prompts."""
-        if counts not in self._promises:
-            pools = self.with_counts(counts)
-            served = {(pool.phase, pool.start, pool.end) for pool in pools}
-            every = {(pool.phase, pool.start, pool.end) for pool in self.pools}
-            rate = self._service.priced(pools).rate_rps if served == every else 0.0
-            self._promises[counts] = rate * self.part.deployment.promised
-        return self._promises[counts]
+        pools = self._with_counts(counts)
+        served = {(pool.phase, pool.start, pool.end) for pool in pools}
+        if served != {(pool.phase, pool.start, pool.end) for pool in self.pools}:
+            return 0.0
+        if counts not in self._priced:
+            self._priced[counts] = self._on_nodes(counts).priced(pools)
+        return self._priced[counts].rate_rps * self.part.deployment.promised
 
     def after_loss_rps(self, counts: tuple[int, ...], gpu: str) -> float:
         """What the worst loss of one node of a type leaves of the promise."""
-        pools = self.with_counts(counts)
-        losses = zip(pools, self._service.losses(pools, 1), strict=True)
+        self.promise_rps(counts)
+        pools = self._priced[counts].pools
+        losses = zip(pools, self._on_nodes(counts).losses(pools, 1), strict=True)
         return min(loss.rate_rps for pool, loss in losses if pool.gpu == gpu) * self.part.deployment.promised
 
+    def _with_counts(self, counts: Sequence[int]) -> tuple[BucketPool, ...]:
+        pairs = zip(self.pools, counts, strict=True)
+        return tuple(replace(pool, count=count) for pool, count in pairs if count)
+
+    def _on_nodes(self, counts: Sequence[int]) -> BucketService:
+        """Prices where there are those nodes alone, over which servers are spread that are to survive a loss."""
+        scenario = on_gpus(self.question.scenario, self.gpus(counts))
+        return self._service.of_counts(replace(self.question, scenario=scenario))
+
     def gpus(self, counts: Sequence[int]) -> dict[str, int]:
-        """Whole nodes that so many servers lie on: where a loss is to be survived, spread as the plan spreads them."""
-        used: dict[str, int] = {}
-        apart: dict[str, int] = {}
-        for pool, count in zip(self.pools, counts, strict=True):
-            host = self.hosts[pool.gpu]
-            used[pool.gpu] = used.get(pool.gpu, 0) + count * pool.server.parallel.devices
-            if per_node := pool.spread(host):
-                apart[pool.gpu] = max(apart.get(pool.gpu, 0), -(-count // per_node))
+        """The fewest whole nodes that so many servers lie on; all servers have all nodes where a loss is to be
+        survived."""
         most_gpus = dict(self.part.gpus)
-        nodes = {gpu: max(-(-count // self.hosts[gpu]), apart.get(gpu, 0)) for gpu, count in used.items()}
+        if self.question.scenario.survive.share and tuple(counts) == self.counts:
+            return most_gpus
+        used: dict[str, int] = {}
+        for pool, count in zip(self.pools, counts, strict=True):
+            used[pool.gpu] = used.get(pool.gpu, 0) + count * pool.server.parallel.devices
+        nodes = {gpu: -(-count // self.hosts[gpu]) for gpu, count in used.items()}
         return {gpu: min(n * self.hosts[gpu], most_gpus[gpu]) for gpu, n in nodes.items()}
 
     def level(self, counts: tuple[int, ...]) -> FleetLevel:
@@ -149,8 +152,8 @@ def _worth(book: LadderBook, counts: Sequence[int], worths: Worths) -> float:
 
 
 def plan_of_level(part: FleetPart, level: FleetLevel) -> Plan:
-    """The plan that stands at a level: those servers, with the routes and times of so many."""
-    scenario = replace(part.plan.scenario, objective=ObjectiveSettings())
+    """The plan that stands at a level: those servers on those nodes, with the routes and times of so many."""
+    scenario = on_gpus(replace(part.plan.scenario, objective=ObjectiveSettings()), dict(level.gpus))
     pairs = zip(part.plan.outlook.pools, level.counts, strict=True)
     pools = [replace(pool, count=count) for pool, count in pairs if count]
     with open_evaluator(posed(scenario)) as evaluator:
