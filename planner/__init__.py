@@ -7,7 +7,7 @@
 >>> plan.save("run"), plan.export("manifests", target="lws")
 
 Questions      plan, plan_scenario, cheapest, buy, max, frontier, sweep,
-               batch, schedule, watch
+               batch, schedule, watch, fleet
 Looking        load, compare, explain, replay, verify, export
 What there is  workload, cluster, model, gpus, models, workloads, scenarios
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from planner.api.clusters import ClusterAtHand, cluster
     from planner.api.comparisons import PlannedBatch, batch, compare, explain, sweep
     from planner.api.deployments import PlannedDeployment
+    from planner.api.fleets import FleetWeek, PlannedFleet, fleet
     from planner.api.frontiers import frontier
     from planner.api.models import ModelAtHand, model
     from planner.api.planning import load, plan, plan_scenario, verify
@@ -47,11 +48,13 @@ __all__ = [
     "AnsweredPlan",
     "ClusterAtHand",
     "Failure",
+    "FleetWeek",
     "InfeasibleError",
     "InputError",
     "ModelAtHand",
     "PlannedBatch",
     "PlannedDeployment",
+    "PlannedFleet",
     "PlannedSchedule",
     "PlannerError",
     "WatchAtHand",
@@ -61,6 +64,7 @@ __all__ = [
     "cluster",
     "compare",
     "explain",
+    "fleet",
     "frontier",
     "gpus",
     "load",
@@ -96,6 +100,7 @@ _HOMES = {
     "planner.api.clusters": "ClusterAtHand cluster",
     "planner.api.comparisons": "PlannedBatch batch compare explain sweep",
     "planner.api.deployments": "PlannedDeployment",
+    "planner.api.fleets": "FleetWeek PlannedFleet fleet",
     "planner.api.frontiers": "frontier",
     "planner.api.models": "ModelAtHand model",
     "planner.api.planning": "load load_plan plan plan_scenario verify",

@@ -25,6 +25,7 @@ from planner.domain.fleets import FleetPlan, FleetScenario
 from planner.domain.frontier import RivalFleet
 from planner.domain.replay import FleetReplay, ReplayResult, ReplaySweep, ServiceReplay
 from planner.domain.rollouts import Replan
+from planner.domain.serving.lending import FleetNodeLoss, FleetSchedule, LendingTerms, ReplayedLevel
 from planner.domain.serving.observed import Observation, ObservedSeries
 from planner.errors import InconsistentPlanError, InputError
 from planner.evaluation.evaluator import Evaluator, open_evaluator
@@ -71,6 +72,42 @@ def plan_fleet(
     from planner.proposing.fleets.planning import planned_fleet
 
     return planned_fleet(fleet, lambda scenario: plan(scenario, progress), tell)
+
+
+def schedule_fleet(
+    plan_of_fleet: FleetPlan,
+    terms: LendingTerms | None = None,
+    days: float | None = None,
+    tell: Callable[[str], None] = lambda _step: None,
+) -> FleetSchedule:
+    """Window by window the nodes that a fleet's services need for the rates of their curves; the others run its
+    batches. `days`: from the first on (None: as long as the longest curve).
+
+    Raises InputError where no service has a curve.
+    """
+    from planner.replanning.fleets.lending import lending_schedule
+
+    return lending_schedule(plan_of_fleet, terms or LendingTerms(), plan, days, tell)
+
+
+def replay_fleet_schedule(
+    schedule: FleetSchedule, burstiness: float = 2.0, requests: int = 4000, seeds: tuple[int, ...] = (0,)
+) -> tuple[ReplayedLevel, ...]:
+    """Every level of a fleet's schedule, with its servers alone, at the highest rate of the windows in which it stands.
+    `burstiness`: coefficient of variation of the gaps between requests."""
+    from planner.replanning.fleets.replaying import replayed_levels
+
+    return replayed_levels(schedule, burstiness, requests, seeds)
+
+
+def lost_nodes_of_fleet(
+    plan_of_fleet: FleetPlan, schedule: FleetSchedule | None = None, window: int = 0
+) -> tuple[FleetNodeLoss, ...]:
+    """For the loss of one node of every deployment and type: who lends one, nobody's nodes and batches' first, and what
+    every service is still promised. `schedule`: in that window of it, else as the plan stands."""
+    from planner.replanning.fleets.losses import node_losses
+
+    return node_losses(plan_of_fleet, schedule, window)
 
 
 def plan_with_rivals(scenario: Scenario, progress: ReportProgress = no_progress) -> tuple[Plan, tuple[RivalFleet, ...]]:

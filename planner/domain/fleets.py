@@ -15,6 +15,7 @@ from planner.domain.keys import Bounds, Key
 from planner.domain.layout import Inventory
 from planner.domain.plan import Plan
 from planner.domain.scenario import InputHash, Scenario
+from planner.domain.schedules import RateSeries
 
 
 class FleetAim(StrEnum):
@@ -78,7 +79,8 @@ class BatchTerms:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetService:
     """A service. `scenarios`: itself on the whole inventory, one for each checkpoint that it may run. `shares`: names
-    of services whose pools it may share (empty: none). `batch`: it takes what others leave (None: it has a demand)."""
+    of services whose pools it may share (empty: none). `batch`: it takes what others leave (None: it has a demand).
+    `rates`: of which its demand is the highest (None: its demand is all that is known)."""
 
     name: str
     scenarios: tuple[Scenario, ...]
@@ -87,6 +89,7 @@ class FleetService:
     priority: int = 1
     shares: tuple[str, ...] = ()
     batch: BatchTerms | None = None
+    rates: RateSeries | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,11 +232,11 @@ class FleetPlan:
     @property
     def idle(self) -> tuple[tuple[str, int], ...]:
         """GPUs that nobody has, by type."""
-        busy: dict[str, int] = {}
+        used: dict[str, int] = {}
         for part in self.plans:
             for gpu, count in part.gpus:
-                busy[gpu] = busy.get(gpu, 0) + count
-        unused = ((item.gpu.name, item.count - busy.get(item.gpu.name, 0)) for item in self.fleet.inventory.items)
+                used[gpu] = used.get(gpu, 0) + count
+        unused = ((item.gpu.name, item.count - used.get(item.gpu.name, 0)) for item in self.fleet.inventory.items)
         return tuple((gpu, count) for gpu, count in unused if count)
 
     @property

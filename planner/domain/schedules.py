@@ -78,6 +78,10 @@ class RateSeries:
         """The mean over all windows."""
         return sum(self.rates_rps) / len(self.windows)
 
+    def times(self, factor: float) -> "RateSeries":
+        """Every rate so many times."""
+        return replace(self, windows=tuple(replace(w, rate_rps=factor * w.rate_rps) for w in self.windows))
+
     def part(self, first: int, after: int) -> "RateSeries":
         """The windows from `first` to `after` - 1."""
         chosen = self.windows[first:after]

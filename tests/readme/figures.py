@@ -162,6 +162,7 @@ DERIVED: dict[str, list[tuple[str, Value]]] = {
 
 T = "tests/readme/test_results.py::"
 M = "tests/readme/test_told_figures.py::"
+FLEET = "tests/readme/test_fleet_guide.py::"
 G = "tests/studies/test_told_in_guide.py::"
 DRAWN = "tests/export/test_drawn_fleets_behind_routers.py::"
 HELD: dict[str, dict[str, str]] = {
@@ -223,6 +224,12 @@ HELD: dict[str, dict[str, str]] = {
     },
     "schedules": {
         "The day is that of a production pool": M + "test_the_day_of_the_schedule_is_as_told",
+    },
+    "fleets": {
+        "of all curves 1.14 times": FLEET + "test_the_fleet_is_as_told",
+        "gets 53.5 billion tokens": FLEET + "test_the_week_is_as_told",
+        "That is 790 of 2,496": FLEET + "test_the_week_is_as_told",
+        "change their level 20 times": FLEET + "test_the_week_is_as_told",
     },
     "placement": {
         "of 240 drawn clusters": "tests/placement/test_best_sets.py::"

@@ -109,6 +109,7 @@ GUIDES = (
     "replay",
     "replanning",
     "schedules",
+    "fleets",
     "traces-and-costs",
     "placement",
     "defragmentation",

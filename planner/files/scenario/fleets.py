@@ -21,6 +21,7 @@ from pathlib import Path
 
 from planner.domain import InputHash, Scenario
 from planner.domain.fleets import BatchTerms, FleetObjective, FleetScenario, FleetService
+from planner.domain.schedules import RateSeries
 from planner.files.disk.documents import input_hash, read_yaml
 from planner.files.records import read_record
 from planner.files.scenario.inventories import read_inventory
@@ -155,7 +156,8 @@ def _service(
         if first.slo.bounds_anything:
             raise row.refusal("batch", "must have no levels (slo): work that waits has none", hint="Leave out slo.")
         return FleetService(name=name, scenarios=tuple(scenarios), demand_rps=0.0, batch=batch)
-    demand_rps = _demand_rps(row, first, objective, base)
+    rates = _rates(row, base)
+    demand_rps = _demand_rps(row, first, objective) if rates is None else rates.peak_rps
     asked_rps = demand_rps if "demand" in row else 0.0
     posed = [replace(s, objective=replace(s.objective, demand_rps=asked_rps)) for s in scenarios]
     return FleetService(
@@ -165,6 +167,7 @@ def _service(
         weight=row.number("weight", default=1.0, above=0, high=1e9),
         priority=row.integer("priority", default=1, low=1, high=100),
         shares=_names(row, "shares"),
+        rates=rates,
     )
 
 
@@ -218,7 +221,7 @@ def _require_alike(row: Section, scenarios: Sequence[Scenario]) -> None:
             )
 
 
-def _demand_rps(row: Section, scenario: Scenario, objective: FleetObjective, base: Path) -> float:
+def _demand_rps(row: Section, scenario: Scenario, objective: FleetObjective) -> float:
     if "demand" not in row:
         rate = scenario.workload.arrival_rps
         if not rate:
@@ -229,14 +232,21 @@ def _demand_rps(row: Section, scenario: Scenario, objective: FleetObjective, bas
     if row.holds_number("demand"):
         return row.number("demand", above=0, high=1e9)
     section = row.section("demand")
+    section.allow_only("share")
+    return section.number("share", above=0, high=1) * objective.demand_rps
+
+
+def _rates(row: Section, base: Path) -> RateSeries | None:
+    """The curve of a service whose demand is the highest of one."""
+    if "demand" not in row or row.holds_number("demand") or "share" in row.section("demand"):
+        return None
+    section = row.section("demand")
     section.allow_only("share", "rates", "pool", "times")
-    if "share" in section:
-        return section.number("share", above=0, high=1) * objective.demand_rps
     pool = section.text("pool") if "pool" in section else None
-    peak = load_rates(section.text("rates"), pool, base=base).peak_rps
-    if not peak:
+    series = load_rates(section.text("rates"), pool, base=base)
+    if not series.peak_rps:
         raise section.refusal("rates", "must have a rate above 0", hint="Give a curve with requests.")
-    return peak * section.number("times", default=1.0, above=0, high=1e6)
+    return series.times(section.number("times", default=1.0, above=0, high=1e6))
 
 
 def _require_names(document: Section, services: Sequence[FleetService]) -> None:

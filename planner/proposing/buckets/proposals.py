@@ -261,10 +261,20 @@ def saved_pools(evaluator: Evaluator, saved: Plan) -> ProposedPlan:
 def pools_again(evaluator: Evaluator, saved: Plan) -> ProposedPlan:
     """The pools of a saved plan, which were chosen near another plan: with the bound of all plans, where the search for
     pools looked at all."""
-    question, solver, buckets = evaluator.question, saved.provenance.solver, saved.outlook
-    scratch = solve_buckets(evaluator)
+    return _as_they_are(evaluator, saved, saved.outlook.pools, solve_buckets(evaluator))
+
+
+def some_pools(evaluator: Evaluator, saved: Plan, pools: Sequence[BucketPool]) -> ProposedPlan:
+    """Some of the servers of a saved plan, with no bound: they were chosen to stand with others."""
+    return _as_they_are(evaluator, saved, pools, None)
+
+
+def _as_they_are(
+    evaluator: Evaluator, saved: Plan, pools: Sequence[BucketPool], scratch: BucketChoice | None
+) -> ProposedPlan:
+    question, solver = evaluator.question, saved.provenance.solver
     evaluator.price_with(prices_of(saved, question))
-    priced = BucketService(question).priced(replace(pool, share=1.0) for pool in buckets.pools)
+    priced = BucketService(question).priced(replace(pool, share=1.0) for pool in pools)
     layout = layout_of(priced.pools)
     evaluator.remember_pools(layout, priced, solver)
     result = given(layout, evaluator)

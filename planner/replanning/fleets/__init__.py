@@ -1,0 +1,1 @@
+"""Fleets hour by hour: which of their servers stand, and who has the other nodes meanwhile."""
