@@ -220,7 +220,7 @@ def fastest_of_kinds(
 
 
 class PoolRows:
-    """One partition's servers, and rows that they serve the rate of the whole, in a programme that may hold others, too:
+    """One partition's servers, and rows that they serve the rate of the whole, in a programme that may hold others:
     `prefix` tells their names apart. `divisible`: the relaxation."""
 
     def __init__(
@@ -239,7 +239,9 @@ class PoolRows:
         for n, (place, option) in enumerate(columns_of(offer, partition)):
             count_limit = offer.most_of(option)
             if count_limit:
-                self.servers[place, option] = pulp.LpVariable(f"{prefix}servers_{n}", 0, count_limit, category)
+                # divisible ones are bound by the stock's row alone, which has the whole price of a GPU, then
+                most = None if divisible else count_limit
+                self.servers[place, option] = pulp.LpVariable(f"{prefix}servers_{n}", 0, most, category)
         for place in places_of(partition):
             served = pulp.LpAffineExpression([(v, option.rate_rps) for option, v in self._serving(place)])
             model += served - offer.probabilities[place] * self.rate >= 0, f"{prefix}{row_of(place)}"
