@@ -167,7 +167,7 @@ class FleetPart:
 class ServiceShare:
     """What a service gets. `promised_rps` of `demand_rps`. `rent_usd_per_hour`: its part of the fleet's rent, by
     Shapley; `marginal_usd_per_hour`: what the rent of the others would be less without it. None where GPUs have no
-    price, or nothing is rented. `request_worth`: what one more request/s of its demand takes of the objective's value.
+    price, or nothing is rented. `request_worth`: what one more request/s promised to it takes of the objective's value.
     """
 
     service: str

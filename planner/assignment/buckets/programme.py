@@ -239,7 +239,9 @@ class PoolRows:
         for n, (place, option) in enumerate(columns_of(offer, partition)):
             count_limit = offer.most_of(option)
             if count_limit:
-                self.servers[place, option] = pulp.LpVariable(f"{prefix}servers_{n}", 0, count_limit, category)
+                # divisible ones are bound by the stock's row alone, which has the whole price of a GPU, then
+                upper = None if divisible else count_limit
+                self.servers[place, option] = pulp.LpVariable(f"{prefix}servers_{n}", 0, upper, category)
         for place in places_of(partition):
             served = pulp.LpAffineExpression([(v, option.rate_rps) for option, v in self._serving(place)])
             model += served - offer.probabilities[place] * self.rate >= 0, f"{prefix}{row_of(place)}"

@@ -69,7 +69,8 @@ class Division:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePrices:
     """Prices of the relaxation, with its `value`: what one more GPU of each stock would add to the objective (of
-    `target`: take off the rent), and what one more request/s of each service's demand would cost it."""
+    `target`: take off the rent), and what one more request/s promised to each service would take
+    from it (`target`: add to it)."""
 
     value: float
     gpus: tuple[float, ...]

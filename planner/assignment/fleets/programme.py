@@ -154,9 +154,12 @@ class FleetProgramme:
     def _deployment(self, j: int) -> list[PoolRows]:
         deployment = self.offer.deployments[j]
         rows = [
-            PoolRows(self.model, offer, partition, f"d{j}_{a}_", divisible=self._divisible)
+            PoolRows(self.model, self._with_extra(offer), partition, f"d{j}_{a}_", divisible=self._divisible)
             for a, (offer, partition) in enumerate(deployment.alternatives)
         ]
+        for row in rows:
+            # without it HiGHS, which solves small programmes unpresolved, has called a worse answer proven
+            row.rate.upBound = _finite(deployment.most_rps)
         self.model += self.rates[j] - pulp.lpSum(row.rate for row in rows) <= 0, f"rate_{j}_of"
         optional = any(len(self._serving(s)) > 1 for s in deployment.serves)
         if not self._divisible and (len(rows) > 1 or optional):
@@ -170,6 +173,11 @@ class FleetProgramme:
             self._open += chosen if optional else []
         return rows
 
+    def _with_extra(self, offer: BucketOffer) -> BucketOffer:
+        """The offer with as many GPUs as there may be."""
+        extra = (int(nodes.upBound) * host for nodes, host in zip(self.extra, self.offer.hosts, strict=True))
+        return replace(offer, counts=tuple(count + more for count, more in zip(offer.counts, extra, strict=True)))
+
     def _serving(self, service: int) -> list[int]:
         """Deployments that may serve a service."""
         return [j for j, deployment in enumerate(self.offer.deployments) if service in deployment.serves]
@@ -179,7 +187,9 @@ class FleetProgramme:
         for t, (count, host) in enumerate(zip(offer.counts, offer.hosts, strict=True)):
             whole, rest = divmod(count, host)
             for j, rows in enumerate(self._rows):
-                self._nodes[j, t] = pulp.LpVariable(f"nodes_{j}_{t}", 0, whole + self.extra[t].upBound, category)
+                # a bound of its own would take its part of a node's price
+                upper = None if self._divisible else whole + self.extra[t].upBound
+                self._nodes[j, t] = pulp.LpVariable(f"nodes_{j}_{t}", 0, upper, category)
                 room = host * self._nodes[j, t]
                 if rest:
                     self._parts[j, t] = pulp.LpVariable(f"part_{j}_{t}", 0, 1, category)
@@ -191,8 +201,10 @@ class FleetProgramme:
                 self.model += pulp.lpSum(self._parts[j, t] for j in range(len(self._rows))) <= 1, f"part_of_{t}"
 
     def _define_service(self, s: int) -> pulp.LpVariable:
-        served = pulp.LpVariable(f"promised_{s}", lowBound=0)
-        terms = [(self.rates[j], self.offer.deployments[j].serves[s]) for j in self._serving(s)]
+        serving = [(j, self.offer.deployments[j]) for j in self._serving(s)]
+        most_rps = sum(deployment.most_rps * deployment.serves[s] for _, deployment in serving)
+        served = pulp.LpVariable(f"promised_{s}", 0, None if self._divisible else _finite(most_rps))
+        terms = [(self.rates[j], deployment.serves[s]) for j, deployment in serving]
         self.model += pulp.LpAffineExpression(terms) - served >= 0, f"served_{s}"
         return served
 

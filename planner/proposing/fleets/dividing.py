@@ -28,7 +28,7 @@ from planner.assignment import (
 from planner.domain import AssignmentSettings, ObjectiveSettings, Question, ServingForm
 from planner.domain.fleets import Deployment, FleetAim, FleetScenario, on_gpus
 from planner.domain.stocks import Stock, inventory_stocks
-from planner.errors import InfeasibleError, InputError
+from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation.buckets.prices import LESS_ROOM, BucketPrices
 from planner.evaluation.evaluator import Evaluator
 from planner.proposing.buckets.pools import solve_buckets
@@ -223,13 +223,18 @@ def divided(fleet: FleetScenario, deployments: Sequence[Deployment], tell: Tell 
     relaxed = pricing.relaxed()
     aim, settings = fleet.objective.kind, pricing.settings
     sign = -1.0 if aim.row.minimises else 1.0
-    bound, limits = relaxed.value * (1 + sign * ROUGH), list[RateLimit]()
+    bound, limits = _first_bound(fleet, relaxed.value * (1 + sign * ROUGH)), list[RateLimit]()
     best: tuple[tuple[float, ...], float, Division, tuple[float, ...]] | None = None
     nodes = sum(stock.units // fleet.host(stock.gpu) for stock in pricing.stocks)
     gap = settings.gap if nodes <= SMALL else GAP
     for number in range(MOST_ROUNDS if nodes <= SMALL else FEW_ROUNDS if nodes <= LARGE else 1):
         tell(f"dividing the nodes, round {number + 1}")
-        division = divide(pricing.offer(pricing.needed(bound), limits), aim, replace(settings, gap=gap / 4))
+        try:
+            division = divide(pricing.offer(pricing.needed(bound), limits), aim, replace(settings, gap=gap / 4))
+        except (InfeasibleError, SolverError):
+            if best is None or not math.isfinite(best[1]):
+                raise
+            break  # plans that meet a demand but for the tolerance are short of it for the programme
         if not pricing.partial:
             bound = sign * min(sign * bound, sign * division.bound)
         outcomes = [plans.rate(j, pricing.stocks, gpus) for j, gpus in enumerate(division.gpus)]
@@ -255,12 +260,23 @@ def divided(fleet: FleetScenario, deployments: Sequence[Deployment], tell: Tell 
     _, value, division, rates = best
     return DividedFleet(
         pricing=pricing,
-        gpus=tuple({s.gpu: n for s, n in zip(pricing.stocks, gpus, strict=True) if n} for gpus in division.gpus),
+        gpus=tuple(
+            {s.gpu: n for s, n in zip(pricing.stocks, gpus, strict=True) if n and rate}
+            for gpus, rate in zip(division.gpus, rates, strict=True)
+        ),
         rates_rps=rates,
         value=value,
         bound=sign * max(sign * bound, sign * value),
         prices=relaxed,
     )
+
+
+def _first_bound(fleet: FleetScenario, relaxed: float) -> float:
+    """What no division passes before one is known: the relaxation, which is of the multiple where places are served
+    in order, and then says nothing."""
+    if fleet.objective.kind is not FleetAim.PRIORITY:
+        return relaxed
+    return float(len({service.priority for service in fleet.interactive}))
 
 
 def worth_of_rates(
