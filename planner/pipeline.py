@@ -18,7 +18,7 @@ from planner.domain import (
 )
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.changes import ChangeLimits, ChangeSettings, LostServers
-from planner.domain.fleets import FleetPlan, FleetScenario
+from planner.domain.fleets import Deployment, FleetPlan, FleetScenario
 from planner.domain.frontier import RivalFleet
 from planner.domain.replay import ReplayResult, ReplaySweep
 from planner.domain.rollouts import Replan
@@ -188,6 +188,18 @@ def remade(saved: Plan, *, near: bool = False, search: bool = False) -> Plan:
     finished = plan(replace(scenario, search=posed_anew), journal=Retold(record))
     search_record = replace(finished.search, interrupted=record.interrupted)
     return replace(finished, scenario=scenario, search=search_record)
+
+
+def check_fleet(fleet: FleetScenario, tell: Callable[[str], None] = lambda _step: None) -> tuple[Deployment, ...]:
+    """The deployments that a fleet's services may have, each of which a plan could start from; nothing is planned.
+    Raises as `plan_fleet` does before it divides."""
+    from planner.proposing.fleets.deployments import batch_deployments, deployments_of
+
+    deployments = (*deployments_of(fleet), *(one for batch in fleet.batches for one in batch_deployments(batch)))
+    for deployment in deployments:
+        tell(deployment.name)
+        check(deployment.scenario)
+    return deployments
 
 
 def check(scenario: Scenario, tell: Callable[[str], None] = lambda _step: None) -> Workload:
