@@ -6,8 +6,8 @@
 >>> plan.figure("routing")
 >>> plan.save("run"), plan.export("manifests", target="lws")
 
-Questions      plan, plan_scenario, cheapest, buy, max, frontier, sweep,
-               batch, schedule, watch
+Questions      plan, plan_scenario, plan_fleet, cheapest, buy, max,
+               frontier, sweep, batch, schedule, watch
 Looking        load, compare, explain, replay, verify, export
 What there is  workload, cluster, model, gpus, models, workloads, scenarios
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from planner.api.clusters import ClusterAtHand, cluster
     from planner.api.comparisons import PlannedBatch, batch, compare, explain, sweep
     from planner.api.deployments import PlannedDeployment
+    from planner.api.fleets import PlannedFleet, plan_fleet
     from planner.api.frontiers import frontier
     from planner.api.models import ModelAtHand, model
     from planner.api.planning import load, plan, plan_scenario, verify
@@ -52,6 +53,7 @@ __all__ = [
     "ModelAtHand",
     "PlannedBatch",
     "PlannedDeployment",
+    "PlannedFleet",
     "PlannedSchedule",
     "PlannerError",
     "WatchAtHand",
@@ -67,6 +69,7 @@ __all__ = [
     "model",
     "models",
     "plan",
+    "plan_fleet",
     "plan_scenario",
     "scenarios",
     "schedule",
@@ -96,6 +99,7 @@ _HOMES = {
     "planner.api.clusters": "ClusterAtHand cluster",
     "planner.api.comparisons": "PlannedBatch batch compare explain sweep",
     "planner.api.deployments": "PlannedDeployment",
+    "planner.api.fleets": "PlannedFleet plan_fleet",
     "planner.api.frontiers": "frontier",
     "planner.api.models": "ModelAtHand model",
     "planner.api.planning": "load load_plan plan plan_scenario verify",

@@ -9,8 +9,6 @@ from planner.domain import Plan, ReportProgress, no_progress
 from planner.domain.fleets import FleetPlan, FleetScenario, StoredFleet
 from planner.files.plan.digests import KEY, WHOLE_PLAN, sealed
 from planner.files.plan.fleet_document import (
-    FLEET_FILE,
-    SERVICES_FOLDER,
     fleet_document,
     fleet_text,
     load_fleet_plans,
@@ -18,6 +16,7 @@ from planner.files.plan.fleet_document import (
     plans_of,
     stored_fleet,
 )
+from planner.files.plan.runs import FLEET_FILE, SERVICES_FOLDER
 from planner.files.scenario.fleets import load_fleet
 from planner.report.fleets import tables
 from planner.report.fleets.page import PAGE, fleet_page, fleet_summary
@@ -98,7 +97,7 @@ def own_files(fleet: StoredFleet) -> dict[str, bytes]:
     return {
         FLEET_FILE: fleet_text(fleet),
         SUMMARY_FILE: fleet_summary(fleet).encode(),
-        SERVICES_FILE: tables.services_csv(fleet),
+        SERVICES_FILE: tables.service_rows(fleet).csv(),
         NODES_FILE: tables.nodes(fleet).csv(),
     }
 

@@ -71,8 +71,9 @@ def check(
     json: Annotated[bool, typer.Option("--json", help="Print as JSON, and no progress.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
-    """Read a scenario, resolve every name, and check that the model fits, without searching; of several services say
-    what would be planned."""
+    """Read a scenario, resolve every name, and check that the model fits, without searching.
+
+    Of several services on one inventory: say what would be planned."""
     from planner import files, pipeline
     from planner.cli.plan.fleets import show_checked_fleet
     from planner.domain.usable import left_out_of

@@ -45,15 +45,15 @@ def _gpus_of(fleet: StoredFleet, service: str) -> str:
     return f"{words}, some with {', '.join(dict.fromkeys(partners))}" if partners else words
 
 
-def services_csv(fleet: StoredFleet) -> bytes:
-    """services.csv: the same, GPUs a column a type."""
+def service_rows(fleet: StoredFleet) -> Table[ServiceShare]:
+    """The same for programs, GPUs a column a type."""
     types = [gpu for gpu, _ in fleet.inventory]
 
     def count(gpu: str) -> Column[ServiceShare]:
         return Column(f"gpus_{gpu}", lambda row: dict(fleet.gpus_of(row.service)).get(gpu, 0))
 
     told = fields("service", "demand_rps", "promised_rps", "share", "rent_usd_per_hour", "marginal_usd_per_hour")
-    return table_of((*told, *fields("request_worth"), *map(count, types)), fleet.services).csv()
+    return table_of((*told, *fields("request_worth"), *map(count, types)), fleet.services)
 
 
 def deployments(fleet: StoredFleet, file: str = SUMMARY_FILE) -> Table[StoredPart]:

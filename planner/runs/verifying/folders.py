@@ -14,7 +14,8 @@ from planner.files.disk.opening import MOST_OF_A_LIST
 from planner.files.plan.batches import indexes
 from planner.files.plan.batches.indexes import read_note
 from planner.files.plan.digests import sealed_text
-from planner.files.plan.fleet_document import FLEET_FILE, holds_fleet
+from planner.files.plan.fleet_document import holds_fleet
+from planner.files.plan.runs import FLEET_FILE
 from planner.files.plan.stored_schedules import PLANS_FOLDER, SCHEDULE_FILE, holds_schedule, level_names, load_schedule
 from planner.files.plan.watch_folders import holds_watch
 from planner.files.records import record_document
