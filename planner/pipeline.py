@@ -195,7 +195,8 @@ def check_fleet(fleet: FleetScenario, tell: Callable[[str], None] = lambda _step
     Raises as `plan_fleet` does before it divides."""
     from planner.proposing.fleets.deployments import batch_deployments, deployments_of
 
-    deployments = (*deployments_of(fleet), *(one for batch in fleet.batches for one in batch_deployments(batch)))
+    waiting = (deployment for service in fleet.batches for deployment in batch_deployments(service))
+    deployments = (*deployments_of(fleet), *waiting)
     for deployment in deployments:
         tell(deployment.name)
         check(deployment.scenario)

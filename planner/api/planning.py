@@ -89,7 +89,8 @@ def plan(
     name: str = "plan",
     progress: Listener = None,
     **sections: Any,
-) -> PlannedDeployment: ...
+) -> PlannedDeployment:
+    """Of one service."""
 
 
 @overload
@@ -101,7 +102,8 @@ def plan(
     name: str = "fleet",
     progress: Listener = None,
     **sections: Any,
-) -> PlannedFleet: ...
+) -> PlannedFleet:
+    """Of several services."""
 
 
 def plan(
@@ -156,10 +158,6 @@ def plan(
         document = {"name": name or "fleet", **document}
         read = fleet_from_document(document, origin=origin, base=Path.cwd(), summarize=summarize)
         return planned_fleet(read, progress)
-    if workload is None:
-        raise InputError(
-            f"{origin}: workload must be given.", hint="As workload='azure-code-2023'; planner.workloads() lists names."
-        )
     question: dict[str, Any] = {"inventory": inventory, "workload": workload, "model": model or "deepseek-v3"}
     scenario = scenario_of(origin=origin, seed=seed, name=name or "plan", **question, **sections)
     return _planned(scenario, progress)
@@ -168,19 +166,22 @@ def plan(
 def _fleet_document(
     origin: str, services: Sequence[Mapping[str, Any]], inventory: Any, sections: Mapping[str, Any], seed: int | None
 ) -> dict[str, Any]:
-    """The document of a fleet: what holds for all services, and each of them."""
-    document = {
-        "inventory": _plain(counts_of(inventory, f"{origin}: inventory")),
-        **_plain_sections(sections, origin),
-        "services": [_plain_sections(row, f"{origin}: services[{place}]") for place, row in enumerate(services)],
-    }
+    """The document of a fleet: what holds for all services, and each of them; levels that a service is given by
+    themselves (`ttft`, `tpot`, `percentile`) stand over those of all."""
+    common = _plain_sections(sections, origin)
+    rows = [_plain_sections(row, f"{origin}: services[{place}]") for place, row in enumerate(services)]
+    levels = common.get("slo")
+    for row, typed in zip(rows, services, strict=True):
+        if isinstance(levels, Mapping) and isinstance(row.get("slo"), Mapping) and "slo" not in typed:
+            row["slo"] = {**levels, **row["slo"]}
+    document = {"inventory": _plain(counts_of(inventory, f"{origin}: inventory")), **common, "services": rows}
     search = document.setdefault("search", {})
     if seed is not None and isinstance(search, Mapping):
         document["search"] = {**search, "seed": seed}
     return document
 
 
-def _plain_sections(sections: Mapping[str, Any], origin: str) -> dict[str, object]:
+def _plain_sections(sections: Mapping[str, Any], origin: str) -> dict[str, Any]:
     """Keys of a service, or of all, as a scenario file would hold them."""
     document = {key: _plain(_section(key, value, origin)) for key, value in with_levels(sections, origin).items()}
     if "workload" in document:

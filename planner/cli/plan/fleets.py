@@ -91,7 +91,7 @@ def show_checked_fleet(
         "share_nodes": fleet.share_nodes,
         "services": [_service_facts(service) for service in fleet.services],
         "deployments": [
-            {"name": one.name, "model": one.scenario.model.name, "serves": dict(one.parts)} for one in deployments
+            {"name": row.name, "model": row.scenario.model.name, "serves": dict(row.parts)} for row in deployments
         ],
     }
     if as_json:
@@ -105,7 +105,7 @@ def show_checked_fleet(
     ]  # fmt: skip
     screen.show_table(f"{scenario}: sound", columns, rows, important=("service", "models", "requests/s"))
     gpus = ", ".join(f"{item.count:,} {item.gpu.name}" for item in fleet.inventory.items)
-    names = ", ".join(one.name for one in deployments)
+    names = ", ".join(deployment.name for deployment in deployments)
     screen.show_prose(f"{gpus} would be divided for {fleet.objective.kind.row.words}, among at most: {names}.")
 
 

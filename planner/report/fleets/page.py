@@ -40,7 +40,11 @@ def fleet_page(fleet: StoredFleet, *, linked: str = tables.SUMMARY_FILE) -> Page
                 *paragraphs(RENTS if priced else ""),
             ),
             section(
-                "deployments", "Deployments", chart_of(gpus_plot(fleet)), tables.deployments(fleet, linked).block()
+                "deployments",
+                "Deployments",
+                chart_of(gpus_plot(fleet)),
+                tables.deployments(fleet).block(),
+                *paragraphs(tables.links(fleet, linked)),
             ),
             section("nodes", "What one more node is worth", *paragraphs(worths), tables.nodes(fleet).block()),
             section(

@@ -56,19 +56,21 @@ def service_rows(fleet: StoredFleet) -> Table[ServiceShare]:
     return table_of((*told, *fields("request_worth"), *map(count, types)), fleet.services)
 
 
-def deployments(fleet: StoredFleet, file: str = SUMMARY_FILE) -> Table[StoredPart]:
-    """A row a deployment; its name leads to that file of its run folder."""
-    folders = {part.name: part.folder for part in fleet.deployments}
+def deployments(fleet: StoredFleet) -> Table[StoredPart]:
+    """A row a deployment."""
     columns: tuple[Column[StoredPart], ...] = (
-        Column(
-            "deployment", lambda row: row.name, lambda name: f"[{escaped(name)}]({folders[name]}/{file})", right=False
-        ),
+        Column("deployment", lambda row: row.name),
         Column("model", lambda row: row.model),
         Column("gpus", lambda row: gpu_words(row.gpus), title="GPUs"),
         Column("promise_rps", lambda row: row.promise_rps, rate, "promise (requests/s)"),
         Column("serves", _serves),
     )
     return table_of(columns, fleet.deployments)
+
+
+def links(fleet: StoredFleet, file: str) -> str:
+    """Where each deployment is told of by itself: Markdown that leads to that file of its run folder."""
+    return f"More of each: {', '.join(f'[{escaped(part.name)}]({part.folder}/{file})' for part in fleet.deployments)}."
 
 
 def _serves(part: StoredPart) -> str:

@@ -1,0 +1,37 @@
+"""A fleet of two small models on four nodes, planned once a process: five seconds of work."""
+
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from planner import pipeline
+from planner.domain.fleets import FleetPlan, StoredFleet
+from planner.files.plan.fleet_document import stored_fleet
+from planner.files.scenario.fleets import fleet_from_document
+from planner.workload import summarize
+
+FLEET = """\
+name: company
+inventory: {H200: 16, H20: 16}
+prices_usd_per_gpu_hour: {H200: 4, H20: 1}
+workload: azure-conv-2023
+slo: {ttft_ms: 1000, tpot_ms: 30, percentile: 95}
+services:
+  - {name: chat, model: qwen3-30b-a3b-fp8, demand: 20}
+  - {name: oss, model: gpt-oss-20b, demand: 20}
+  - {name: nightly, model: gpt-oss-20b, slo: {}, batch: {tokens_a_day: 1000000000}}
+"""
+
+
+@cache
+def small_fleet() -> FleetPlan:
+    """The plan of that fleet."""
+    document = yaml.safe_load(FLEET)
+    fleet = fleet_from_document(document, origin="the tests", base=Path.cwd(), summarize=summarize)
+    return pipeline.plan_fleet(fleet)
+
+
+def small_stored() -> StoredFleet:
+    """The same as its document has it."""
+    return stored_fleet(small_fleet())
