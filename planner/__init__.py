@@ -6,8 +6,8 @@
 >>> plan.figure("routing")
 >>> plan.save("run"), plan.export("manifests", target="lws")
 
-Questions      plan, plan_scenario, cheapest, buy, max, frontier, sweep,
-               batch, schedule, watch, fleet
+Questions      plan, plan_scenario, plan_fleet, cheapest, buy, max,
+               frontier, sweep, batch, schedule, watch
 Looking        load, compare, explain, replay, verify, export
 What there is  workload, cluster, model, gpus, models, workloads, scenarios
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from planner.api.clusters import ClusterAtHand, cluster
     from planner.api.comparisons import PlannedBatch, batch, compare, explain, sweep
     from planner.api.deployments import PlannedDeployment
-    from planner.api.fleets import FleetWeek, PlannedFleet, fleet
+    from planner.api.fleets import FleetWeek, PlannedFleet, plan_fleet
     from planner.api.frontiers import frontier
     from planner.api.models import ModelAtHand, model
     from planner.api.planning import load, plan, plan_scenario, verify
@@ -64,13 +64,13 @@ __all__ = [
     "cluster",
     "compare",
     "explain",
-    "fleet",
     "frontier",
     "gpus",
     "load",
     "model",
     "models",
     "plan",
+    "plan_fleet",
     "plan_scenario",
     "scenarios",
     "schedule",
@@ -100,7 +100,7 @@ _HOMES = {
     "planner.api.clusters": "ClusterAtHand cluster",
     "planner.api.comparisons": "PlannedBatch batch compare explain sweep",
     "planner.api.deployments": "PlannedDeployment",
-    "planner.api.fleets": "FleetWeek PlannedFleet fleet",
+    "planner.api.fleets": "FleetWeek PlannedFleet plan_fleet",
     "planner.api.frontiers": "frontier",
     "planner.api.models": "ModelAtHand model",
     "planner.api.planning": "load load_plan plan plan_scenario verify",

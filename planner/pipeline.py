@@ -21,7 +21,7 @@ from planner.domain import (
 )
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.changes import ChangeLimits, ChangeSettings, LostServers
-from planner.domain.fleets import FleetPlan, FleetScenario
+from planner.domain.fleets import Deployment, FleetPlan, FleetScenario
 from planner.domain.frontier import RivalFleet
 from planner.domain.replay import FleetReplay, ReplayResult, ReplaySweep, ServiceReplay
 from planner.domain.rollouts import Replan
@@ -265,6 +265,19 @@ def remade(saved: Plan, *, near: bool = False, search: bool = False) -> Plan:
     finished = plan(replace(scenario, search=posed_anew), journal=Retold(record))
     search_record = replace(finished.search, interrupted=record.interrupted)
     return replace(finished, scenario=scenario, search=search_record)
+
+
+def check_fleet(fleet: FleetScenario, tell: Callable[[str], None] = lambda _step: None) -> tuple[Deployment, ...]:
+    """The deployments that a fleet's services may have, each of which a plan could start from; nothing is planned.
+    Raises as `plan_fleet` does before it divides."""
+    from planner.proposing.fleets.deployments import batch_deployments, deployments_of
+
+    waiting = (deployment for service in fleet.batches for deployment in batch_deployments(service))
+    deployments = (*deployments_of(fleet), *waiting)
+    for deployment in deployments:
+        tell(deployment.name)
+        check(deployment.scenario)
+    return deployments
 
 
 def check(scenario: Scenario, tell: Callable[[str], None] = lambda _step: None) -> Workload:

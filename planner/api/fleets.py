@@ -1,101 +1,159 @@
-"""Fleets at hand: several services on one inventory, and who has its nodes hour by hour."""
+"""Fleets at hand: several services on one inventory, each deployment a plan."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from planner import pipeline
 from planner.api.cards import card
 from planner.api.deployments import PlannedDeployment
-from planner.domain.fleets import FleetPlan
+from planner.api.progress import Listener, search_bar
+from planner.domain import Plan
+from planner.domain.fleets import FleetPlan, FleetScenario, StoredFleet
 from planner.domain.serving.lending import FleetSchedule, LendingTerms
 from planner.errors import InputError
+from planner.files.scenario.fleets import SERVICES, load_fleet
+from planner.files.scenario.settings import Setting
+from planner.report.fleets import tables
+from planner.report.kit.markdown import plain
+from planner.workload import summarize
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 class PlannedFleet:
-    """The plan of a fleet at hand. `record` is the frozen plan itself; everything here is read from it.
+    """A fleet at hand. `record` is what its document says; everything here is read from it and from its plans.
 
-    >>> fleet = planner.fleet("company.yaml")
-    >>> fleet.services, fleet.nodes, fleet.plans["chat"]   # what services get and pay, one more node, a deployment
+    >>> fleet = planner.plan(services=[...], inventory={"H200": 64, "H20": 128})
+    >>> fleet.value, fleet.bound, fleet.gap, fleet.promised_rps
+    >>> fleet.frame, fleet.nodes, fleet.idle              # services, what one more node is worth, GPUs without work
+    >>> fleet.plans["chat"].replay(); fleet.save("company")
     >>> week = fleet.schedule(days=7); week.gained_tokens_a_day; week.replay(burstiness=2)
+
+    `planned`: the plan of the fleet, with its services' scenarios, where it was made here; a folder holds no curves.
     """
 
-    def __init__(self, record: FleetPlan) -> None:
+    def __init__(self, record: StoredFleet, plans: Mapping[str, Plan], planned: FleetPlan | None = None) -> None:
         self.record = record
+        self.plans = {name: PlannedDeployment(plan) for name, plan in plans.items()}
+        self._planned = planned
+
+    @property
+    def name(self) -> str:
+        """What the fleet is called."""
+        return self.record.name
 
     @property
     def value(self) -> float:
-        """Of the objective, in its unit."""
+        """What the division is best at, in its unit: such as the common multiple of all demands that is promised."""
         return self.record.value
 
     @property
+    def unit(self) -> str:
+        """The unit of `value` and `bound`."""
+        return self.record.aim.row.unit
+
+    @property
+    def bound(self) -> float:
+        """No division of the GPUs among deployable pools has a better value."""
+        return self.record.bound
+
+    @property
     def gap(self) -> float:
-        """How far the value is from its bound, relative."""
+        """How far the value is from its bound, as a share: 0.02 is 2 %."""
         return self.record.gap
 
-    @cached_property
-    def plans(self) -> dict[str, PlannedDeployment]:
-        """The plan of every deployment by name, batches' too."""
-        return {part.name: PlannedDeployment(part.plan) for part in self.record.plans}
+    @property
+    def promised_rps(self) -> dict[str, float]:
+        """Requests/s that each service is promised."""
+        return {row.service: row.promised_rps for row in self.record.services}
+
+    @property
+    def price_usd_per_hour(self) -> float:
+        """Rent of all GPUs that services with a demand have."""
+        return self.record.rent_usd_per_hour
+
+    @property
+    def idle(self) -> dict[str, int]:
+        """GPUs by type that nobody has."""
+        return dict(self.record.idle)
 
     @cached_property
-    def services(self) -> "pd.DataFrame":
-        """One row a service with a demand."""
-        from planner.report.kit.tables import fields, table_of
+    def frame(self) -> "pd.DataFrame":
+        """One row a service: demand, promise, GPUs, its part of the rent."""
+        return tables.service_rows(self.record).frame()
 
-        names = ("service", "demand_rps", "promised_rps", "share", "rent_usd_per_hour", "marginal_usd_per_hour")
-        return table_of(fields(*names), self.record.shares).frame()
+    @cached_property
+    def nodes(self) -> "pd.DataFrame":
+        """One row a GPU type: what one more node of it is worth to all services, and to each alone."""
+        return tables.nodes(self.record).frame()
+
+    @cached_property
+    def batches(self) -> "pd.DataFrame":
+        """One row a service that takes what others leave: its GPUs and tokens a day."""
+        return tables.batches(self.record).frame()
 
     @cached_property
     def deployments(self) -> "pd.DataFrame":
         """One row a deployment: its GPUs, and what its plan promises."""
         from planner.report.replanning.fleet_tables import deployments
 
-        return deployments(self.record).frame()
-
-    @cached_property
-    def nodes(self) -> "pd.DataFrame":
-        """One row a GPU type: what one more node changes, and requests/s that each service alone would gain by it."""
-        from planner.report.kit.tables import entries, fields, table_of
-
-        worths = self.record.worths
-        requests = entries(lambda worth: worth.requests, worths)
-        return table_of((*fields("gpu", "gpus", "change"), *requests), worths).frame()
+        return deployments(self._with_services("deployments")).frame()
 
     def schedule(
         self, days: float | None = None, progress: Callable[[str], None] = lambda _: None, **terms: float
     ) -> "FleetWeek":
         """Hour by hour, what services need for the rates of their curves, and who has the other nodes. `terms`:
         headroom, window_s, least_windows, floor, most_steps. Raises InputError."""
-        from planner import pipeline
         from planner.files.records import read_record
         from planner.files.sections import top_level
 
         settings = read_record(LendingTerms, top_level(terms, "schedule of a fleet"))
-        return FleetWeek(pipeline.schedule_fleet(self.record, settings, days, progress))
+        return FleetWeek(pipeline.schedule_fleet(self._with_services("schedule"), settings, days, progress))
 
     def losses(self) -> "pd.DataFrame":
         """For the loss of one node of every deployment: who lends one, and what all services are still promised."""
-        from planner import pipeline
         from planner.report.replanning.fleet_tables import losses
 
-        return losses(pipeline.lost_nodes_of_fleet(self.record)).frame()
+        return losses(pipeline.lost_nodes_of_fleet(self._with_services("losses"))).frame()
+
+    def _with_services(self, question: str) -> FleetPlan:
+        """The plan with its services. Raises InputError where it was read from a folder."""
+        if self._planned is None:
+            raise InputError(
+                f"fleet {self.name}: {question}: must have its services, which a folder does not hold.",
+                hint="Plan it anew: planner.plan_fleet(path of its file).",
+            )
+        return self._planned
+
+    def summary(self) -> str:
+        """The fleet in Markdown."""
+        from planner.report.fleets.page import fleet_summary
+
+        return fleet_summary(self.record)
+
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write its folder: fleet.json, tables, and a run folder a deployment. Refuses to replace one unless `force`.
+
+        `planner.load(path)` reads it, and so does `planner report`."""
+        from planner.runs.fleets import publish_fleet, write_fleet
+
+        plans = {name: plan.record for name, plan in self.plans.items()}
+        write_fleet(Path(path), publish_fleet(self.record, plans), force=force)
+        return Path(path)
 
     def __repr__(self) -> str:
-        return f"<fleet {self.record.fleet.name}: {self._verdict()}>"
-
-    def _verdict(self) -> str:
-        row = self.record.fleet.objective.kind.row
-        return f"{self.value:,.4g} {row.unit}, at most {self.gap:.1%} from the bound"
+        names = ", ".join(row.service for row in self.record.services)
+        return f"<fleet {self.name} of {names}: {self.value:.4g} {self.unit}, bound {self.bound:.4g}>"
 
     def _repr_html_(self) -> str:
-        from planner.report.replanning.fleet_tables import deployments
+        from planner.report.fleets.words import verdict
 
-        rows = deployments(self.record).records()
-        return card(f"Fleet {self.record.fleet.name}", self._verdict(), rows=rows, rows_at="fleet.deployments")
+        columns, rows = tables.services(self.record).words()
+        listed = [dict(zip(columns, row, strict=True)) for row in rows]
+        return card(f"Fleet {self.name}", plain(verdict(self.record)), rows=listed, rows_at="fleet.frame")
 
 
 class FleetWeek:
@@ -130,14 +188,12 @@ class FleetWeek:
 
     def replay(self, burstiness: float = 2.0, *, requests: int = 4000, seeds: tuple[int, ...] = (0,)) -> "pd.DataFrame":
         """Every level with its servers alone, at the highest rate of its windows: do its requests keep the levels?"""
-        from planner import pipeline
         from planner.report.replanning.fleet_tables import replays
 
         return replays(pipeline.replay_fleet_schedule(self.record, burstiness, requests, seeds)).frame()
 
     def losses(self, window: int) -> "pd.DataFrame":
         """The same as a fleet's, in a window."""
-        from planner import pipeline
         from planner.report.replanning.fleet_tables import losses
 
         return losses(pipeline.lost_nodes_of_fleet(self.record.plan, self.record, window)).frame()
@@ -162,27 +218,52 @@ class FleetWeek:
         return card(f"Schedule of {self.record.plan.fleet.name}", self._verdict(), rows=rows, rows_at="week.levels")
 
 
-def fleet(scenario: str | Path | Mapping[str, Any], progress: Callable[[str], None] = lambda _: None) -> PlannedFleet:
-    """The plan of several services on one inventory.
+def load_fleet_folder(path: str | Path) -> PlannedFleet:
+    """The fleet of a folder that `planner plan` or `.save` wrote. Raises InputError where something of it was edited,
+    is missing or contradicts itself."""
+    from planner.runs.fleets import read_fleet
 
-    >>> fleet = planner.fleet("company.yaml")
+    return PlannedFleet(*read_fleet(Path(path)))
 
-    `scenario`: a file, or its document. `progress` hears of each step. Raises InputError for what cannot be used,
-    InfeasibleError where demands or floors cannot be met together.
+
+def plan_fleet(
+    path: str | Path, *, progress: Listener = None, settings: Mapping[str, Any] | None = None
+) -> PlannedFleet:
+    """Plan the file of several services on one inventory.
+
+    >>> fleet = planner.plan_fleet("fleet.yaml", settings={"inventory.H20": 96})
+
+    `settings`: keys of it set anew. Raises InputError where the file cannot be used, naming its keys, or is of one
+    service; InfeasibleError where the demands cannot be met together.
     """
-    from planner import pipeline
-    from planner.files.scenario.fleets import fleet_from_document, load_fleet
-    from planner.workload import summarize
-
-    if isinstance(scenario, Mapping):
-        return PlannedFleet(
-            pipeline.plan_fleet(
-                fleet_from_document(scenario, origin="fleet", base=Path(), summarize=summarize), progress
-            )
-        )
-    loaded = load_fleet(Path(scenario), summarize)
-    if loaded is None:
+    chosen = tuple(Setting(key=key, value=value) for key, value in (settings or {}).items())
+    fleet = load_fleet(Path(path), summarize, chosen)
+    if fleet is None:
         raise InputError(
-            f"{scenario}: services: must be there for a fleet.", hint="Plan it with planner.plan_scenario."
+            f"{path}: {SERVICES}: must be there, is missing: the scenario is of one service.",
+            hint="planner.plan_scenario(path) plans it.",
         )
-    return PlannedFleet(pipeline.plan_fleet(loaded, progress))
+    return planned_fleet(fleet, progress)
+
+
+def planned_fleet(fleet: FleetScenario, progress: Listener) -> PlannedFleet:
+    """The plan of a fleet, at hand."""
+    from planner.runs.fleets import stored_and_plans
+
+    with search_bar(fleet.name, progress) as heard:
+        planned = pipeline.plan_fleet(fleet, progress=heard)
+    return PlannedFleet(*stored_and_plans(planned), planned)
+
+
+def listed_services(services: object, origin: str) -> list[Mapping[str, Any]]:
+    """The services of a call. Raises InputError where they are no mappings."""
+    if isinstance(services, str | Mapping) or not isinstance(services, Iterable):
+        raise InputError(f"{origin}: {SERVICES}: must be a list of services, got {type(services).__name__}.", hint=_AS)
+    rows = list(services)
+    for place, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise InputError(f"{origin}: {SERVICES}[{place}]: must be a mapping, got {type(row).__name__}.", hint=_AS)
+    return rows
+
+
+_AS = 'As services=[{"name": "chat", "model": "gpt-oss-20b", "workload": "azure-conv-2023", "demand": 20}].'

@@ -1,16 +1,18 @@
 """Plans made, from keyword arguments or a scenario file; plans and whatever else lies in a folder, read."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from planner import files, pipeline
 from planner.api.deployments import PlannedDeployment
+from planner.api.fleets import PlannedFleet, listed_services, load_fleet_folder, planned_fleet
 from planner.api.progress import Listener, search_bar
 from planner.api.tables import counts_of, with_levels
 from planner.api.workloads import document_of
 from planner.domain import Plan, Scenario
 from planner.errors import InputError
+from planner.files.scenario.fleets import fleet_from_document
 from planner.files.scenario.offers import prices_of
 from planner.files.scenario.settings import Setting
 from planner.workload import summarize
@@ -77,6 +79,7 @@ def verify(run: str | Path, *, scenario: str | Path | None = None, search: bool 
     return VerifiedRun(verified(Path(run), scenario=None if scenario is None else Path(scenario), search=search))
 
 
+@overload
 def plan(
     *,
     inventory: "Mapping[str, int] | pd.Series[int] | pd.DataFrame | str",
@@ -87,6 +90,33 @@ def plan(
     progress: Listener = None,
     **sections: Any,
 ) -> PlannedDeployment:
+    """Of one service."""
+
+
+@overload
+def plan(
+    *,
+    services: Sequence[Mapping[str, Any]],
+    inventory: "Mapping[str, int] | pd.Series[int] | pd.DataFrame | str",
+    seed: int | None = None,
+    name: str = "fleet",
+    progress: Listener = None,
+    **sections: Any,
+) -> PlannedFleet:
+    """Of several services."""
+
+
+def plan(
+    *,
+    services: Sequence[Mapping[str, Any]] | None = None,
+    inventory: "Mapping[str, int] | pd.Series[int] | pd.DataFrame | str",
+    workload: "str | Path | Mapping[str, object] | Any" = None,
+    model: "str | Path | Mapping[str, object] | None" = None,
+    seed: int | None = None,
+    name: str = "",
+    progress: Listener = None,
+    **sections: Any,
+) -> PlannedDeployment | PlannedFleet:
     """Plan from keyword arguments.
 
     >>> plan = planner.plan(
@@ -106,11 +136,59 @@ def plan(
     `search.seed`. `progress`: False for no bar, or a function of evaluations done, of how many, and the best rate so
     far (requests/s).
 
+    `services`: several on one inventory, each a mapping of its own keys (`name`, `model`, `workload`, `slo`, `demand`,
+    `weight`, `priority`, `shares`, `batch` ...); what is said beside them holds for all of them. Then a `PlannedFleet`
+    comes back.
+
+    >>> fleet = planner.plan(
+    ...     inventory={"H200": 16, "H20": 16}, workload="azure-conv-2023", ttft="1s", tpot="30ms",
+    ...     services=[
+    ...         {"name": "chat", "model": "qwen3-30b-a3b-fp8", "demand": 20},
+    ...         {"name": "oss", "model": "gpt-oss-20b", "demand": 20},
+    ...     ],
+    ... )
+
     Raises InputError for what cannot be used, InfeasibleError where nothing serves the workload.
     """
-    question: dict[str, Any] = {"inventory": inventory, "workload": workload, "model": model}
-    scenario = scenario_of(origin="planner.plan(...)", seed=seed, name=name, **question, **sections)
+    origin = "planner.plan(...)"
+    if services is not None:
+        common = {key: value for key, value in (("workload", workload), ("model", model)) if value is not None}
+        listed = listed_services(services, origin)
+        document = _fleet_document(origin, listed, inventory, {**common, **sections}, seed)
+        document = {"name": name or "fleet", **document}
+        read = fleet_from_document(document, origin=origin, base=Path.cwd(), summarize=summarize)
+        return planned_fleet(read, progress)
+    question: dict[str, Any] = {"inventory": inventory, "workload": workload, "model": model or "deepseek-v3"}
+    scenario = scenario_of(origin=origin, seed=seed, name=name or "plan", **question, **sections)
     return _planned(scenario, progress)
+
+
+def _fleet_document(
+    origin: str, services: Sequence[Mapping[str, Any]], inventory: Any, sections: Mapping[str, Any], seed: int | None
+) -> dict[str, Any]:
+    """The document of a fleet: what holds for all services, and each of them; levels that a service is given by
+    themselves (`ttft`, `tpot`, `percentile`) stand over those of all."""
+    common = _plain_sections(sections, origin)
+    rows = [_plain_sections(row, f"{origin}: services[{place}]") for place, row in enumerate(services)]
+    levels = common.get("slo")
+    for row, typed in zip(rows, services, strict=True):
+        if isinstance(levels, Mapping) and isinstance(row.get("slo"), Mapping) and "slo" not in typed:
+            row["slo"] = {**levels, **row["slo"]}
+    document = {"inventory": _plain(counts_of(inventory, f"{origin}: inventory")), **common, "services": rows}
+    search = document.setdefault("search", {})
+    if seed is not None and isinstance(search, Mapping):
+        document["search"] = {**search, "seed": seed}
+    return document
+
+
+def _plain_sections(sections: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """Keys of a service, or of all, as a scenario file would hold them."""
+    document = {key: _plain(_section(key, value, origin)) for key, value in with_levels(sections, origin).items()}
+    if "workload" in document:
+        document["workload"] = _plain(document_of(sections["workload"]))
+    if "model" in document:
+        document["model"] = _plain(_one_model(sections["model"], f"{origin}: model"))
+    return document
 
 
 def scenario_of(
@@ -146,7 +224,8 @@ def _one_model(model: Any, key: str) -> Any:
     if isinstance(model, list | tuple | set):
         raise InputError(
             f"{key} must be one model, got {len(model)}.",
-            hint="Plan each by itself, then planner.compare(first, second); planner.batch plans many.",
+            hint="Several on one inventory: services=[{...}, {...}], each with its model. Else plan each by itself, "
+            "then planner.compare(first, second).",
         )
     return getattr(model, "document", model)
 
@@ -194,7 +273,7 @@ def load_plan(path: str | Path) -> PlannedDeployment:
 
 
 def load(path: str | Path) -> Any:
-    """What a command or `.save` wrote there: a plan (or its plan.json), a schedule, a watch, a sweep or a batch.
+    """What a command or `.save` wrote there: a plan (or its plan.json), a fleet, schedule, watch, sweep or batch.
 
     >>> plan = planner.load("runs/mixed-fleet")
 
@@ -216,11 +295,14 @@ def _of_folder(folder: Path) -> Any:
     from planner.api.schedules import load_schedule
     from planner.api.watches import load_watch
     from planner.files.plan.batches.indexes import holds_batch, holds_sweep
+    from planner.files.plan.fleet_document import holds_fleet
     from planner.files.plan.stored_schedules import holds_schedule
     from planner.files.plan.watch_folders import holds_watch
     from planner.runs.batches.batches import read_batch
     from planner.runs.batches.sweeps import read_sweep
 
+    if holds_fleet(folder):
+        return load_fleet_folder(folder)
     if holds_schedule(folder):
         return load_schedule(folder)
     if holds_watch(folder):
@@ -230,6 +312,6 @@ def _of_folder(folder: Path) -> Any:
     if holds_batch(folder):
         return PlannedBatch(read_batch(folder), folder)
     raise InputError(
-        f"{folder}: must be the folder of a plan, a schedule, a watch, a sweep or a batch; it holds none.",
-        hint="Give the folder that holds plan.json, schedule.json, watch.jsonl, sweep.json or batch.json.",
+        f"{folder}: must be the folder of a plan, a fleet, a schedule, a watch, a sweep or a batch; it holds none.",
+        hint="Give the folder that holds plan.json, fleet.json, schedule.json, watch.jsonl, sweep.json or batch.json.",
     )

@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated
 
-from planner.domain.keys import Bounds, Key
+from planner.domain.keys import Bounds, Key, Mapped
 from planner.domain.layout import Inventory
 from planner.domain.plan import Plan
 from planner.domain.scenario import InputHash, Scenario
@@ -191,7 +191,7 @@ class NodeWorth:
     gpu: str
     gpus: int
     change: float
-    requests: tuple[tuple[str, float], ...] = ()
+    requests: Annotated[tuple[tuple[str, float], ...], Mapped()] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,3 +255,65 @@ def on_gpus(scenario: Scenario, gpus: Mapping[str, int]) -> Scenario:
 
 
 FleetPlanner = Callable[[FleetScenario], FleetPlan]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredPart:
+    """A deployment of a fleet as its document tells of it: whom it `serves` with which part of its requests, and its
+    run folder below that of the fleet, whose plan has this `digest`. `batch`: it takes what others leave."""
+
+    name: str
+    folder: str
+    digest: str
+    model: str
+    gpus: Annotated[tuple[tuple[str, int], ...], Mapped()]
+    serves: Annotated[tuple[tuple[str, float], ...], Mapped()]
+    promise_rps: float
+    usd_per_hour: float
+    batch: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFill:
+    """What work that waits does with what is left: its `deployment` (empty: no server fits), tokens a day, and those
+    that were asked for (0: as many as there are)."""
+
+    service: str
+    deployment: str
+    tokens_a_day: float
+    asked_tokens_a_day: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFleet:
+    """The plan of a fleet without the plans of its deployments, which are run folders of their own: what `fleet.json`
+    holds, and what reports tell."""
+
+    schema_version: int
+    name: str
+    aim: FleetAim
+    floor: float
+    share_nodes: bool
+    inventory: Annotated[tuple[tuple[str, int], ...], Mapped()]
+    value: float
+    bound: float
+    gap: float
+    rent_usd_per_hour: float
+    services: tuple[ServiceShare, ...]
+    deployments: tuple[StoredPart, ...]
+    nodes: tuple[NodeWorth, ...]
+    batches: tuple[StoredFill, ...]
+    idle: Annotated[tuple[tuple[str, int], ...], Mapped()]
+    note: str
+
+    def serving(self, service: str) -> tuple[StoredPart, ...]:
+        """The deployments that serve a service."""
+        return tuple(part for part in self.deployments if service in dict(part.serves))
+
+    def gpus_of(self, service: str) -> tuple[tuple[str, int], ...]:
+        """GPUs by type of the deployments that serve a service, those that it shares among them."""
+        total: dict[str, int] = {}
+        for part in self.serving(service):
+            for gpu, count in part.gpus:
+                total[gpu] = total.get(gpu, 0) + count
+        return tuple((gpu, total[gpu]) for gpu, _ in self.inventory if gpu in total)

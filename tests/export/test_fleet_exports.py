@@ -22,7 +22,7 @@ import pytest
 from crd_schema import upstream_crds
 from quick_yaml import load_documents
 from routers_run.programs_run import program_words
-from small_fleets import small_fleet
+from sharing_fleets import sharing_fleet
 
 from planner import export
 from planner.domain.fleets import FleetPlan
@@ -40,7 +40,7 @@ _ADDRESS = re.compile(r' "?[a-z0-9.-]+(?:\.\$\{NAMESPACE\}[a-z.]+)?:(\d+)"? (wei
 @cache
 def rendered(target: str) -> RenderedFleet:
     """Of the small fleet; with queues where the target has them."""
-    return render_fleet(small_fleet(), target=target, queues=target != "dynamo")
+    return render_fleet(sharing_fleet(), target=target, queues=target != "dynamo")
 
 
 def objects(target: str, kind: str) -> list[dict[str, Any]]:
@@ -59,7 +59,7 @@ def test_every_object_is_sound_and_has_a_name_of_its_own(target: str) -> None:
 
 
 def test_a_deployments_folder_is_its_own_export_but_for_its_class_and_queue() -> None:
-    for part in small_fleet().parts:
+    for part in sharing_fleet().parts:
         alone = render_plan(part.plan, target="lws").files
         together = rendered("lws").deployments[part.name].files
         assert together.keys() == alone.keys()
@@ -71,7 +71,7 @@ def test_a_deployments_folder_is_its_own_export_but_for_its_class_and_queue() ->
 
 
 def test_two_deployments_with_one_name_are_refused() -> None:
-    fleet = small_fleet()
+    fleet = sharing_fleet()
     code, other = fleet.parts
     scenario = replace(other.deployment.scenario, name="code")
     plan = replace(other.plan, scenario=replace(other.plan.scenario, name="code"))
@@ -85,7 +85,7 @@ def test_two_deployments_with_one_name_are_refused() -> None:
 
 
 def test_names_and_volumes_of_all_services_are_told_apart() -> None:
-    fleet = small_fleet()
+    fleet = sharing_fleet()
     parts = []
     for part in fleet.parts:
         deploy = replace(part.plan.scenario.deploy, name="ours", model_volume="weights")
@@ -108,12 +108,12 @@ def test_quotas_sum_to_the_inventory_and_only_what_waits_borrows() -> None:
             borrowing.add((queue["metadata"]["name"], queue["spec"]["preemption"]["reclaimWithinCohort"], len(rows)))
     assert quotas == {"small-fleet-h200": 16, "small-fleet-h20": 16}
     assert borrowing == {("small-fleet-nightly", "Never", 2)}
-    names = {part.name for part in small_fleet().plans}
+    names = {part.name for part in sharing_fleet().plans}
     assert {q["metadata"]["name"] for q in objects("lws", "LocalQueue")} == {f"small-fleet-{name}" for name in names}
 
 
 def test_gpus_that_nobody_has_are_lent() -> None:
-    fleet = replace(small_fleet(), batches=())
+    fleet = replace(sharing_fleet(), batches=())
     shared = render_fleet(fleet, target="lws", queues=True).shared
     assert dict(fleet.idle) == {"H200": 16}
     (spare,) = [d for d in load_documents(shared["queues.yaml"]) if d["metadata"]["name"] == "small-fleet-nobodys"]
@@ -241,7 +241,7 @@ def ask(url: str, document: object, **headers: str) -> tuple[int, str]:
 
 
 def test_requests_find_their_deployment_by_the_model_they_name(tmp_path: Path) -> None:
-    fleet = small_fleet()
+    fleet = sharing_fleet()
     with toys(["code", "chat-and-agents", "nightly"]) as ports, front(fleet, ports, tmp_path) as url:
         long = "prompt " * 100_000
         assert ask(url, {"model": QWEN, "prompt": "a"}) == (200, "chat-and-agents")
@@ -265,7 +265,7 @@ def test_requests_find_their_deployment_by_the_model_they_name(tmp_path: Path) -
 
 
 def test_a_service_with_two_deployments_is_split_by_what_they_promise(tmp_path: Path) -> None:
-    fleet = small_fleet()
+    fleet = sharing_fleet()
     shared = next(part for part in fleet.parts if part.name == "chat-and-agents")
     scenario = replace(shared.deployment.scenario, name="chat")
     promised = 3 * shared.plan.throughput_rps * dict(shared.deployment.parts)["chat"]
@@ -284,7 +284,7 @@ def test_a_service_with_two_deployments_is_split_by_what_they_promise(tmp_path: 
 
 
 def test_a_deployment_is_rehearsed_behind_the_fleets_front(tmp_path: Path) -> None:
-    fleet = small_fleet()
+    fleet = sharing_fleet()
     part = next(part for part in fleet.parts if part.name == "code")
     settings = RehearsalSettings(
         rate_rps=part.promise_rps, requests=60, slower=1.0, programs={"haproxy": program_words("haproxy")}
@@ -302,9 +302,9 @@ def test_a_deployment_is_rehearsed_behind_the_fleets_front(tmp_path: Path) -> No
 
 def test_dynamo_with_queues_is_refused() -> None:
     with pytest.raises(ExportError, match="Kueue does not admit DynamoGraphDeployments"):
-        render_fleet(small_fleet(), target="dynamo", queues=True)
+        render_fleet(sharing_fleet(), target="dynamo", queues=True)
 
 
 def test_deployments_without_a_router_are_refused() -> None:
     with pytest.raises(ExportError, match="must have a router"):
-        render_fleet(small_fleet(), target="lws", router=export.NO_ROUTER)
+        render_fleet(sharing_fleet(), target="lws", router=export.NO_ROUTER)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from small_fleets import small_fleet
+from sharing_fleets import sharing_fleet
 
 from planner import pipeline
 from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, ReplaySettings, Requests
@@ -27,7 +27,7 @@ def settings_of(fleet: FleetPlan, requests: int = 3000) -> dict[str, ReplaySetti
 @cache
 def replayed() -> FleetReplay:
     """At the promise."""
-    return pipeline.replay_fleet(small_fleet(), settings_of(small_fleet()))
+    return pipeline.replay_fleet(sharing_fleet(), settings_of(sharing_fleet()))
 
 
 def test_every_service_with_a_demand_keeps_its_levels_at_the_promise() -> None:
@@ -46,7 +46,7 @@ def test_every_service_with_a_demand_keeps_its_levels_at_the_promise() -> None:
 
 
 def test_a_shared_queue_has_requests_of_each_service_by_its_part() -> None:
-    replay, fleet = replayed(), small_fleet()
+    replay, fleet = replayed(), sharing_fleet()
     (result,) = [result for result in replay.results if result.plan == "chat-and-agents"]
     part = next(part for part in fleet.parts if part.name == "chat-and-agents")
     requests = {s.service: s.requests for s in replay.services if s.deployment == part.name}
@@ -59,7 +59,7 @@ def test_a_shared_queue_has_requests_of_each_service_by_its_part() -> None:
 
 
 def test_a_service_alone_meets_what_its_plan_replays() -> None:
-    fleet = small_fleet()
+    fleet = sharing_fleet()
     part, settings = fleet.parts[0], settings_of(fleet)[fleet.parts[0].name]
     alone = pipeline.replay(part.plan, part.plan.scenario.workload, settings, part.promise_rps)
     together = replayed()
@@ -68,7 +68,7 @@ def test_a_service_alone_meets_what_its_plan_replays() -> None:
 
 
 def test_a_service_whose_own_level_nobody_could_keep_breaks_alone() -> None:
-    fleet = small_fleet()
+    fleet = sharing_fleet()
     services = tuple(
         replace(s, scenarios=tuple(replace(c, slo=replace(c.slo, ttft_ms=1.0)) for c in s.scenarios))
         if s.name == "agents"
@@ -84,7 +84,7 @@ def test_a_service_whose_own_level_nobody_could_keep_breaks_alone() -> None:
 
 
 def test_beyond_its_capacity_a_deployment_breaks_levels() -> None:
-    fleet = small_fleet()
+    fleet = sharing_fleet()
     replay = pipeline.replay_fleet(fleet, settings_of(fleet, requests=1500), share=2.0)
     assert replay.standing is Standing.BREAKS
 

@@ -1,4 +1,4 @@
-"""Reports of folders that hold several runs: of a schedule, a watch, a sweep, a batch, or of runs beside each other."""
+"""Reports of folders of several runs: of a fleet, a schedule, a watch, a sweep, a batch, or of runs side by side."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,19 +17,22 @@ class _Report:
 
 
 def report_folder(folder: Path, out: Path | None, *, force: bool, as_json: bool, page: bool) -> bool:
-    """Report a schedule, a watch, a sweep, a batch or a folder of runs; False where it is none of them, but one run or
-    none. A schedule, a watch and a folder of runs get a `page` where nothing else is asked for; the others have one.
+    """Report a fleet, a schedule, a watch, a sweep, a batch or a folder of runs; False where it is none of them, but
+    one run or none. A fleet, a schedule, a watch and a folder of runs get a `page` where nothing else is asked for; the
+    others have one.
 
     Raises InputError where a run in it is not sound, or `out` cannot be written.
     """
     from planner import files
     from planner.files.plan.batches.indexes import holds_batch, holds_sweep
+    from planner.files.plan.fleet_document import holds_fleet
     from planner.files.plan.stored_schedules import holds_schedule
     from planner.files.plan.watch_folders import holds_watch
 
     if not files.is_folder(folder) or files.holds_run(folder):
         return False
     kinds = (
+        (holds_fleet, _report_fleet),
         (holds_schedule, _report_schedule),
         (holds_watch, _report_watch),
         (holds_sweep, _report_sweep),
@@ -45,6 +48,29 @@ def report_folder(folder: Path, out: Path | None, *, force: bool, as_json: bool,
 
 def _holds_runs(folder: Path) -> bool:
     return any(folder.glob("*/plan.json"))
+
+
+def _report_fleet(folder: Path, request: _Report) -> None:
+    from planner import files
+    from planner.files.plan.fleet_document import fleet_document
+    from planner.report.fleets.page import fleet_summary
+    from planner.runs.fleets import KINDS, fleet_html, read_fleet, report_files, source_of_fleet
+    from planner.runs.pages import plan_html, source_of
+
+    fleet, plans = read_fleet(folder)
+    if request.out is not None:
+        files.write_folder(request.out, report_files(fleet, plans), force=request.force, kinds=KINDS)
+    elif request.page and not request.as_json:
+        for part in fleet.deployments:
+            plan, place = plans[part.name], folder / part.folder / files.PAGE_FILE
+            files.write_page(place, plan_html(plan), source=source_of(plan), force=request.force)
+        place = folder / files.PAGE_FILE
+        files.write_page(place, fleet_html(fleet), source=source_of_fleet(fleet), force=request.force)
+        screen.show_note(f"Page: {place}")
+    if request.as_json:
+        screen.show_json(fleet_document(fleet))
+    else:
+        screen.show_markdown(fleet_summary(fleet))
 
 
 def _report_schedule(folder: Path, request: _Report) -> None:

@@ -71,9 +71,13 @@ def check(
     json: Annotated[bool, typer.Option("--json", help="Print as JSON, and no progress.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
-    """Read a scenario, resolve every name, and check that the model fits, without searching."""
+    """Read a scenario, resolve every name, and check that the model fits, without searching.
+
+    Of several services on one inventory: say what would be planned."""
     from planner import files, pipeline
+    from planner.cli.plan.fleets import show_checked_fleet
     from planner.domain.usable import left_out_of
+    from planner.files.scenario.fleets import load_fleet
     from planner.workload import summarize
 
     def tell(step: str) -> None:
@@ -81,6 +85,10 @@ def check(
             screen.show_note(f"check: {step}")
 
     tell("reading the scenario and what it refers to")
+    fleet = load_fleet(scenario, summarize)
+    if fleet is not None:
+        show_checked_fleet(scenario, fleet, pipeline.check_fleet(fleet, tell), as_json=json)
+        return
     read = files.load_scenario(scenario, summarize)
     workload = pipeline.check(read, tell)
     types = [item.gpu.name for item in read.inventory.items]

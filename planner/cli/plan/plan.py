@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
+from planner.cli.plan.fleets import plan_if_fleet, refuse_fleets, refuse_to_resume
+from planner.cli.plan.summaries import answer_last
 from planner.cli.program.shared_options import Executor, Scheduler
 from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, InputError
 
@@ -98,6 +100,7 @@ def command(
                 hint="Name the scenario that the search was begun with, or leave out --set.",
             )
         path = paths[0] if paths else None
+        refuse_to_resume(resume, path)
         job = Job(scenario=path, folder=resume, seed=seed, processes=processes, engine=engine, settings=changes)
         _plan_one(job, workers, resume=True, as_json=json, quiet=quiet or json)
         return
@@ -116,8 +119,10 @@ def command(
         for path in paths
     ]
     if len(jobs) == 1:
-        _plan_one(jobs[0], workers, resume=False, as_json=json, quiet=quiet or json)
+        if not plan_if_fleet(jobs[0], as_json=json, quiet=quiet or json):
+            _plan_one(jobs[0], workers, resume=False, as_json=json, quiet=quiet or json)
     else:
+        refuse_fleets(paths)
         _several(jobs, workers, as_json=json, quiet=quiet or json)
 
 
@@ -167,21 +172,11 @@ def _plan_one(job: "Job", workers: Workers, *, resume: bool, as_json: bool, quie
     if as_json:
         screen.show_json(_document(outcome))
     else:
-        screen.show_markdown(_answer_last((job.folder / "summary.md").read_text(encoding="utf-8")))
+        screen.show_markdown(answer_last((job.folder / "summary.md").read_text(encoding="utf-8")))
         screen.show_text(f"Written to {job.folder}")
     if outcome.status:
         _tell_how_to_go_on([job.folder])
         raise typer.Exit(outcome.status)
-
-
-def _answer_last(summary: str) -> str:
-    """A finished plan as it is read above a prompt: its parts, then what it promises. Versions and digests are in the
-    file."""
-    from planner.report.plan.provenance import SOURCES
-
-    head, *parts = summary.split("\n## ")
-    sections = [f"## {part.strip()}" for part in parts if not part.startswith(SOURCES)]
-    return "\n\n".join([*sections, head.strip()]) + "\n"
 
 
 def _tell_how_to_go_on(folders: Iterable[Path]) -> None:

@@ -9,6 +9,7 @@ import typer
 from planner.cli import screen
 from planner.cli.program.option_records import with_records
 from planner.cli.questions import options
+from planner.cli.questions.services import Services, answer_fleet, drafted
 from planner.files.scenario.offers import inventory_of, prices_of
 
 if TYPE_CHECKING:
@@ -99,13 +100,17 @@ def largest(
     inventory: Annotated[str, typer.Option(help="GPUs at hand, as H100=40,A100=24.", show_default=False)],
     typed: options.Typed,
     *,
+    service: Services = None,
     prices: options.Prices = None,
     output: options.Output,
 ) -> None:
     """What can these GPUs do? The most requests/s that they promise within the levels, proven."""
     from planner.runs.questions import most_of_fleet
 
-    demand, gpus = typed.demand(), inventory_of("--inventory", inventory)
-    rent = {} if prices is None else prices_of("--prices", prices)
+    gpus, rent = inventory_of("--inventory", inventory), {} if prices is None else prices_of("--prices", prices)
+    if service:
+        answer_fleet(output, drafted(service, typed, gpus, rent, name="max"))
+        return
+    demand = typed.demand()
     flags = typed.flags(prices=prices)
     answer_with(output, flags, "max", lambda progress: most_of_fleet(demand, gpus, rent, progress))

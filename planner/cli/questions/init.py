@@ -9,6 +9,7 @@ import typer
 
 from planner.cli import screen
 from planner.cli.questions import options
+from planner.cli.questions.services import Services, begin_fleet
 from planner.errors import InputError, PlannerError
 from planner.files.scenario.offers import inventory_of, positive, prices_of
 
@@ -38,6 +39,8 @@ def command(
     share: options.Share = None,
     engine: options.Engine = None,
     serving: options.Serving = None,
+    services: Annotated[bool, typer.Option("--services", help="Of several services, each a --service.")] = False,
+    service: Services = None,
     name: Annotated[str, typer.Option(help="Of the plan. [default: the file's]", show_default=False)] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
 ) -> None:
@@ -51,6 +54,15 @@ def command(
     typed = _Answers(
         model=model, workload=workload, inventory=inventory, prices=prices, ttft=ttft, tpot=tpot, rps=rps,
     )  # fmt: skip
+    if services or service:
+        demand_flags = options.Typed(
+            model=model or "", workload=workload or "", ttft=ttft, tpot=tpot, percentile=percentile, survive=survive,
+            share=share, engine=engine, serving=serving, name=name or file.stem,
+        )  # fmt: skip
+        begin_fleet(
+            file, service or [], demand_flags, inventory, prices, unfit={"--rps": rps, "--usd": usd}, force=force
+        )
+        return
     if typed.missing():
         if not sys.stdin.isatty():
             raise InputError(
@@ -135,7 +147,7 @@ class _Answers:
             slo=options.levels_of(self.ttft, self.tpot, demand_flags.percentile),
             demand_rps=self.rps or 0.0,
             budget_usd_per_hour=usd,
-            sections=demand_flags.demand().sections,
+            sections=demand_flags.sections(),
         )
 
 

@@ -64,8 +64,8 @@ class Output:
 class Typed:
     """What a question's line says of the demand."""
 
-    model: Model
-    workload: Workload
+    model: Model = ""
+    workload: Workload = ""
     ttft: Ttft = None
     tpot: Tpot = None
     percentile: Percentile = 99.0
@@ -79,6 +79,14 @@ class Typed:
         """As a scenario's sections. InputError for times, engines and shares that are none."""
         from planner.runs.questions import Demand
 
+        for flag, value in (("--model", self.model), ("--workload", self.workload)):
+            if not value:
+                raise typer.BadParameter("must be given.", param_hint=flag)
+
+        return Demand(model=self.model, workload=self.workload, sections=self.sections(), name=self.name)
+
+    def sections(self) -> dict[str, object]:
+        """What holds of any model and workload. InputError for times, engines and shares that are none."""
         sections: dict[str, object] = {}
         if levels := levels_of(self.ttft, self.tpot, self.percentile):
             sections["slo"] = levels
@@ -91,13 +99,13 @@ class Typed:
             sections["survive"] = {"nodes": self.survive, "share": self.share or _promised()}
         elif self.share is not None:
             raise InputError("--share: goes with --survive alone.", hint="Add --survive 1, or leave it out.")
-        return Demand(model=self.model, workload=self.workload, sections=sections, name=self.name)
+        return sections
 
     def flags(self, **more: object) -> str:
         """As they were typed, for the next question."""
         percentile = None if self.percentile == 99 or not (self.ttft or self.tpot) else f"{self.percentile:g}"
         words = {
-            "model": self.model, "workload": self.workload, "ttft": self.ttft, "tpot": self.tpot,
+            "model": self.model or None, "workload": self.workload or None, "ttft": self.ttft, "tpot": self.tpot,
             "percentile": percentile, "survive": self.survive or None, "share": self.share,
             "engine": self.engine, "serving": self.serving, **more,
         }  # fmt: skip

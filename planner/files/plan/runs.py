@@ -16,6 +16,8 @@ from planner.files.plan.plan_reader import decode_plan
 from planner.files.sections import Section
 
 REPLAY_FILE = "replay.json"
+FLEET_FILE, SERVICES_FOLDER = "fleet.json", "services"
+"""Of a fleet: its document, and the folder of its runs."""
 _ANEW = "Replay the plan again: planner replay RUN --out DIR."
 _STATISTICS = ("P50", "P90", "P95", "P99", "mean")
 _TIMES = ((Phase.PREFILL, "ttft_ms"), (Phase.DECODE, "tpot_ms"))
@@ -61,6 +63,11 @@ def load_run(path: Path) -> Plan:
     """The plan of a run folder, or of a plan.json. Raises InputError where it is missing or not a plan."""
     file = path / PLAN_FILE if is_folder(path) else path
     hint = "Give a run folder that `planner plan` wrote, or its plan.json."
+    if is_folder(path) and is_there(path / FLEET_FILE) and not is_there(file):
+        raise InputError(
+            f"{path}: must be the run folder of one deployment, is that of a fleet.",
+            hint=f"Give one of its deployments, such as {_a_deployment(path)}.",
+        )
     if not os.path.lexists(file):
         raise InputError(f"{file}: cannot be read: there is no such file.", hint=hint)
     try:
@@ -68,6 +75,12 @@ def load_run(path: Path) -> Plan:
     except InputError as error:
         raise InputError(error.message, hint=hint) from None
     return decode_plan(text, file)
+
+
+def _a_deployment(fleet: Path) -> Path:
+    """A run folder of a fleet."""
+    runs = sorted((fleet / SERVICES_FOLDER).glob(f"*/{PLAN_FILE}"))
+    return runs[0].parent if runs else fleet / SERVICES_FOLDER / "NAME"
 
 
 def search_files(folder: Path) -> dict[str, bytes]:

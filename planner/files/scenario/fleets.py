@@ -64,6 +64,12 @@ def load_fleet(
     return fleet_from_section(section, file.parent, summarize, (input_hash(file),), read_requests)
 
 
+def is_fleet_file(path: Path) -> bool:
+    """Whether a scenario's file, or the shipped one of that name, is of a fleet. Raises InputError where it cannot be
+    read."""
+    return is_fleet(read_yaml(scenario_path(path)).plain())
+
+
 def fleet_from_document(
     document: Mapping[str, object], *, origin: str, base: Path, summarize: Summarize
 ) -> FleetScenario:

@@ -124,6 +124,12 @@ def load_scenario(
         section = top_level(with_settings(section.plain(), settings, str(path)), origin)
         text = "\n".join(setting.text for setting in settings)
         inputs.append(InputHash(name="settings", sha256=hashlib.sha256(text.encode()).hexdigest()))
+    if "services" in section.plain():
+        raise section.refusal(
+            "services",
+            "must be left out here: this reads a scenario of one service, got a fleet",
+            hint=f"`planner plan {path}` plans a fleet; each service of it is then a run folder, RUN/services/NAME.",
+        )
     return _read_all(section, file.parent, summarize, tuple(inputs), read_requests)
 
 

@@ -1,6 +1,7 @@
 """Keys of a scenario set from outside: `inventory.H20=64`, and every value of a sweep: `inventory.H20=64..256:64`.
 
-A key stands with those above it, parted by dots, as the reference has them. A value is YAML; null leaves the key out.
+A key stands with those above it, parted by dots, as the reference has them; a row of a list that has names by its
+name: `services.chat.demand=40`. A value is YAML; null leaves the key out.
 Whether there is such a key, and which values it takes, is what the reader of scenarios says: it reads the document
 that comes of it as strictly as any other.
 """
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import islice
+from typing import Any
 
 from planner.errors import InputError
 from planner.files.disk.strict_yaml import parse_yaml
@@ -165,6 +167,9 @@ def _set(values: dict[str, object], path: list[str], setting: Setting, origin: s
             values[first] = setting.value
         return
     inner = values.get(first, {})
+    if len(below) > 1 and (names := _names(inner)):
+        values[first] = _set_of_row(inner, names, below, setting, origin)
+        return
     if not isinstance(inner, Mapping):
         above = setting.key[: len(setting.key) - len(".".join(below)) - 1]
         raise InputError(
@@ -173,6 +178,23 @@ def _set(values: dict[str, object], path: list[str], setting: Setting, origin: s
         )
     values[first] = copied = dict(inner)
     _set(copied, below, setting, origin)
+
+
+def _names(rows: object) -> list[object]:
+    """Of a list whose rows have names, such as services; empty for anything else."""
+    rows = rows if isinstance(rows, list) else []
+    return [row["name"] for row in rows] if all(isinstance(row, Mapping) and "name" in row for row in rows) else []
+
+
+def _set_of_row(rows: Any, names: list[object], path: list[str], setting: Setting, origin: str) -> list[object]:
+    """The list with a key of one of its rows set, which is known by its name: `services.chat.demand`."""
+    name, *below = path
+    if name not in names:
+        listed = ", ".join(map(str, names))
+        raise InputError(f"{origin}: {setting.key} cannot be set: there is no {name} among {listed}.", hint="Name one.")
+    row = dict(rows[names.index(name)])
+    _set(row, below, setting, origin)
+    return [row if place == names.index(name) else other for place, other in enumerate(rows)]
 
 
 def _flow(value: object) -> str:

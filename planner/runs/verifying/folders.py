@@ -14,6 +14,8 @@ from planner.files.disk.opening import MOST_OF_A_LIST
 from planner.files.plan.batches import indexes
 from planner.files.plan.batches.indexes import read_note
 from planner.files.plan.digests import sealed_text
+from planner.files.plan.fleet_document import holds_fleet
+from planner.files.plan.runs import FLEET_FILE
 from planner.files.plan.stored_schedules import PLANS_FOLDER, SCHEDULE_FILE, holds_schedule, level_names, load_schedule
 from planner.files.plan.watch_folders import holds_watch
 from planner.files.records import record_document
@@ -34,6 +36,10 @@ MONEY = (
     "schedule.json: which plan stands when, what changes cost, and bounds, as they follow from rates, times of changes "
     "and plans that were not chosen"
 )
+DIVISION = (
+    "fleet.json: how the nodes were divided, its bound, parts of the rent and worths of nodes, as they follow from "
+    "divisions that were not chosen"
+)
 OWNED = "schedule.json: costs of windows, as they follow from GPUs that no plan has"
 REQUEST = "what was asked for, and how jobs without a plan ended"
 TIMES = f"{indexes.TIMES_FILE}: what the clock said"
@@ -50,6 +56,7 @@ def verify(
     if files.holds_run(folder) or not files.is_folder(folder):
         return verify_run(folder, scenario=scenario, settings=settings, search=search)
     kinds: tuple[tuple[Callable[[Path], bool], Callable[..., Verification]], ...] = (
+        (holds_fleet, _of_fleet),
         (holds_schedule, _of_schedule),
         (holds_watch, partial(_of_watch, scenario=scenario, settings=settings)),
         (indexes.holds_sweep, _of_sweep),
@@ -80,6 +87,28 @@ def _written(folder: Path, expected: Mapping[str, bytes]) -> Verification:
         written = read_bytes(path, most_bytes=MOST_OF_A_LIST) if files.is_there(path) else None
         differences += [row for row in file_differences(name, written, content) if not row.key.startswith(_DERIVED)]
     return Verification(files=tuple(expected), differences=tuple(differences))
+
+
+def _of_fleet(folder: Path, *, search: bool) -> Verification:
+    """Every plan anew; what the document says of them, and the files that are made of it."""
+    from planner.runs.fleets import own_files, read_fleet  # noqa: PLC0415  (loads what fleets are told with)
+
+    fleet, plans = read_fleet(folder)
+    runs = [_below(folder, folder / part.folder, search=search) for part in fleet.deployments]
+    promises = [
+        Verification(
+            files=(),
+            differences=tuple(
+                document_differences(
+                    FLEET_FILE,
+                    {part.name: part.promise_rps},
+                    {part.name: plans[part.name].throughput_rps * plans[part.name].scenario.routing.margin},
+                )
+            ),
+        )
+        for part in fleet.deployments
+    ]
+    return joined([*runs, *promises, _written(folder, own_files(fleet))], (DIVISION,))
 
 
 def _of_schedule(folder: Path, *, search: bool) -> Verification:

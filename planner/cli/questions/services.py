@@ -1,0 +1,128 @@
+"""Questions of several services in one line: what GPUs at hand do for all of them, what all of them cost; a scenario to
+begin with."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import screen
+from planner.cli.plan.fleets import show_fleet
+from planner.cli.plan.summaries import answer_last
+from planner.cli.questions import options
+from planner.errors import InputError
+from planner.files.scenario.offers import inventory_of, prices_of
+
+EXAMPLE = "chat=qwen3-30b-a3b-fp8:azure-conv-2023:20"
+
+if TYPE_CHECKING:
+    from planner.runs.questions.services import FleetDraft
+
+Services = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--service",
+        metavar="NAME=MODEL:WORKLOAD[:DEMAND]",
+        help="One of several services on these GPUs, instead of --model and --workload; may come again. DEMAND: "
+        "requests/s. [default: the workload's own]",
+        show_default=False,
+    ),
+]
+
+
+def drafted(
+    services: Sequence[str],
+    typed: options.Typed,
+    inventory: Mapping[str, int],
+    prices: Mapping[str, float],
+    *,
+    name: str,
+    aim: str = "multiple",
+) -> "FleetDraft":
+    """The fleet that a line asks for. InputError where it names a model or a workload, too."""
+    from planner.runs.questions.services import FleetDraft, typed_service
+
+    for flag, value in (("--model", typed.model), ("--workload", typed.workload)):
+        if value:
+            raise InputError(
+                f"{flag}: goes without --service, each of which has its own, got {value}.", hint=f"Leave out {flag}."
+            )
+    rows = tuple(map(typed_service, services))
+    sections = typed.sections()
+    return FleetDraft(
+        name=typed.name or name, services=rows, inventory=inventory, prices=prices, sections=sections, aim=aim
+    )
+
+
+def answer_fleet(output: options.Output, draft: "FleetDraft") -> None:
+    """Plan the fleet, write what is to be written, print. What cannot be written fails before the work."""
+    from planner import files, pipeline
+    from planner.files.plan.fleet_document import fleet_document
+    from planner.report.fleets.page import fleet_summary
+    from planner.runs.fleets import KINDS, publish_fleet, stored_and_plans, write_fleet
+    from planner.runs.questions.services import fleet_draft_text
+
+    if output.scenario is not None:
+        files.refuse_existing(output.scenario, force=output.force)
+    if output.out is not None:
+        files.claim_folder(output.out, KINDS, force=output.force)
+    fleet, quiet = draft.fleet(), output.quiet or output.json
+
+    def tell(step: str) -> None:
+        if not quiet:
+            screen.show_note(f"{draft.name}: {step}")
+
+    with screen.search_progress(draft.name, quiet=quiet) as progress:
+        stored, plans = stored_and_plans(pipeline.plan_fleet(fleet, tell, progress))
+    path = output.scenario
+    texts = {} if path is None else {path: fleet_draft_text(draft, path.parent).encode()}
+    with files.files_written(texts, force=output.force):
+        published = None if output.out is None else publish_fleet(stored, plans)
+        if output.out is not None and published is not None:
+            write_fleet(output.out, published, force=output.force)
+    if output.out is not None and published is not None:
+        show_fleet(stored, output.out, published.warnings, as_json=output.json)
+    elif output.json:
+        screen.show_json(fleet_document(stored))
+    else:
+        screen.show_markdown(answer_last(fleet_summary(stored)))
+    if path is not None and not output.json:
+        screen.show_text(f"The scenario is written to {path}")
+
+
+def begin_fleet(
+    file: Path,
+    services: Sequence[str],
+    typed: options.Typed,
+    inventory: str | None,
+    prices: str | None,
+    *,
+    unfit: Mapping[str, object],
+    force: bool,
+) -> None:
+    """Write a fleet that `planner check` takes. InputError where it would not, something is missing or does not go
+    with services (`unfit`), or the file may not be written."""
+    import shlex
+
+    from planner import files, pipeline
+    from planner.runs.questions.services import fleet_draft_text
+
+    absent = [flag for flag, value in (("--service", services), ("--inventory", inventory)) if not value]
+    if absent:
+        raise InputError(
+            f"init: {' and '.join(absent)} must be given for several services.",
+            hint=f"For example: planner init fleet.yaml --service {EXAMPLE} --inventory H200=16,H20=16",
+        )
+    for flag, value in unfit.items():
+        if value is not None:
+            raise InputError(
+                f"{flag}: goes without --service.", hint="Write a rate behind a service: NAME=MODEL:WORKLOAD:DEMAND."
+            )
+    gpus = inventory_of("--inventory", inventory or "")
+    rent = {} if prices is None else prices_of("--prices", prices)
+    draft = drafted(services, typed, gpus, rent, name=file.stem)
+    pipeline.check_fleet(draft.fleet())
+    files.write_file(file, fleet_draft_text(draft, file.parent).encode(), force=force)
+    path = shlex.quote(str(file))
+    screen.show_text(f"Written to {file}. What to do next:\n  planner check {path}\n  planner plan {path}")

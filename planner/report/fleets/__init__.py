@@ -1,0 +1,1 @@
+"""The plan of a fleet: several services on one inventory."""

@@ -1,0 +1,97 @@
+"""The report of a fleet: the answer first, then who gets what, what one more node is worth, and what is left."""
+
+from collections.abc import Iterator
+
+from planner.domain.fleets import FleetAim, StoredFleet
+from planner.report.fleets import tables
+from planner.report.fleets.words import (
+    NODES,
+    NODES_OF_TARGET,
+    RENTS,
+    batch_words,
+    idle_words,
+    note_words,
+    short_services,
+    verdict,
+)
+from planner.report.kit.markdown import listed, page_text
+from planner.report.kit.plots import Kind, Plot, Series, chart_of
+from planner.report.kit.quantities import money, significant, whole
+from planner.report.kit.tree import Figure, Page, paragraphs, section
+
+FREE = "nobody"
+PAGE = "report.html"
+
+
+def fleet_page(fleet: StoredFleet, *, linked: str = tables.SUMMARY_FILE) -> Page:
+    """The report; deployments lead to the file `linked` of their run folders."""
+    priced = any(row.rent_usd_per_hour is not None for row in fleet.services)
+    worths = NODES_OF_TARGET if fleet.aim is FleetAim.TARGET else NODES
+    return Page(
+        title=f"Fleet {fleet.name}",
+        verdict=verdict(fleet),
+        figures=tuple(_heads(fleet)),
+        sections=(
+            section(
+                "services",
+                "Services",
+                *listed(list(short_services(fleet))),
+                tables.services(fleet).block(),
+                *paragraphs(RENTS if priced else ""),
+            ),
+            section(
+                "deployments",
+                "Deployments",
+                chart_of(gpus_plot(fleet)),
+                tables.deployments(fleet).block(),
+                *paragraphs(tables.links(fleet, linked)),
+            ),
+            section("nodes", "What one more node is worth", *paragraphs(worths), tables.nodes(fleet).block()),
+            section(
+                "idle",
+                "What is left",
+                *paragraphs(*batch_words(fleet), idle_words(fleet)),
+                tables.batches(fleet).block(),
+            ),
+            section("notes", "Notes", *paragraphs(note_words(fleet))),
+        ),
+    )
+
+
+def fleet_summary(fleet: StoredFleet) -> str:
+    """summary.md."""
+    return page_text(fleet_page(fleet))
+
+
+def _heads(fleet: StoredFleet) -> Iterator[Figure]:
+    target = fleet.aim is FleetAim.TARGET
+    if target:
+        yield Figure(label="USD an hour", value=money(fleet.value))
+    else:
+        yield Figure(label=fleet.aim.row.unit, value=significant(fleet.value))
+        if fleet.rent_usd_per_hour > 0:
+            yield Figure(label="USD an hour", value=money(fleet.rent_usd_per_hour))
+    yield Figure(label="From the proven best", value=f"{100 * fleet.gap:.1f} %", band="gap to the bound")
+    total, idle = (sum(count for _, count in gpus) for gpus in (fleet.inventory, fleet.idle))
+    band = f"{whole(idle)} of {whole(total)} idle" if idle else f"all {whole(total)} are used"
+    yield Figure(label="GPUs at work", value=whole(total - idle), band=band)
+
+
+def gpus_plot(fleet: StoredFleet) -> Plot:
+    """GPUs by deployment and type, those that nobody has beside them."""
+    rows = [(part.name, dict(part.gpus)) for part in fleet.deployments]
+    rows += [(FREE, dict(fleet.idle))] if fleet.idle else []
+    names = tuple(name for name, _ in rows)
+    return Plot(
+        name="gpus-by-deployment",
+        title="GPUs by deployment and type",
+        says="Who has how many GPUs of each type.",
+        kind=Kind.STACKED,
+        x="deployment",
+        y="GPUs",
+        series=tuple(
+            Series(name=gpu, x=names, y=tuple(float(counts.get(gpu, 0)) for _, counts in rows), gpu=gpu)
+            for gpu, _ in fleet.inventory
+        ),
+        rest="services.csv",
+    )
