@@ -217,9 +217,21 @@ def test_what_gpus_do_for_several_services(planner: Command) -> None:
         (("init", "x.yaml", "--services", "--inventory", "H20=8"), "--service must be given"),
         (("init", "x.yaml", *TYPED, "--rps", "3"), "--rps: goes without --service"),
         (("max", "--inventory", "H20=8"), "--model"),
+        (("cheapest", "--service", "c=gpt-oss-20b:azure-conv-2023"), "c: must have a demand, got none"),
+        (("cheapest", "--service", "c=gpt-oss-20b:azure-conv-2023:9", "--rps", "3"), "--rps: goes without --service"),
+        (("cheapest", "--model", "gpt-oss-20b", "--workload", "azure-conv-2023"), "--rps"),
     ],
 )
 def test_lines_that_say_no_fleet_are_refused(planner: Command, arguments: tuple[str, ...], words: str) -> None:
     answer = planner(*arguments)
     assert answer.status == EXIT_BAD_INPUT
     assert words in answer.err
+
+
+def test_what_several_services_cost(planner: Command) -> None:
+    Path("offer.yaml").write_text("gpus: {H200: {usd_per_hour: 4}, H20: {usd_per_hour: 1}}\n")
+    services = [word if word != "oss=gpt-oss-20b:azure-conv-2023" else f"{word}:60" for word in TYPED[:4]]
+    answer = planner("cheapest", *services, "--offer", "offer.yaml", "--ttft", "1s", "--tpot", "30ms", "--json")
+    assert answer.status == 0, answer.err
+    assert all(row["promised_rps"] >= row["demand_rps"] * 0.999 for row in answer.json["services"])
+    assert answer.json["value"] == answer.json["rent_usd_per_hour"] == 24  # of oss, a node of H20 promises 55.8

@@ -30,6 +30,7 @@ ENGINES = ("export/engines/", "export/checking/", "export/targets/dynamo/checks.
 # module or folder -> commands that meet what it refuses; `--flag`: every command that has this flag
 SERVES: dict[str, str] = {
     "cli/questions/options.py": "cheapest, buy, max",
+    "cli/questions/services.py": "cheapest, init, max",
     "evaluation/replay/": "plan",
     "export/batch_objects.py": "batch-manifests",
     "export/": "export",
@@ -50,6 +51,7 @@ SERVES: dict[str, str] = {
     "replanning/days/": "schedule",
     "replanning/rollouts/": "replan",
     "replanning/finding.py": "replan",
+    "runs/questions/services.py": "cheapest, init, max",
     "runs/replanning/": "replan",
     "runs/batches/batches.py": "batch",
     "runs/batches/choosing.py": "--executor",

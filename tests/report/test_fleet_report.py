@@ -84,3 +84,12 @@ def test_a_fleet_without_prices_tells_of_no_rent() -> None:
     rows = tuple(replace(row, rent_usd_per_hour=None, marginal_usd_per_hour=None) for row in fleet.services)
     text = fleet_summary(replace(fleet, services=rows, rent_usd_per_hour=0.0))
     assert "USD" not in text
+
+
+def test_where_more_nodes_are_worth_nothing_no_table_says_so() -> None:
+    fleet = small_stored()
+    plenty = tuple(replace(worth, change=0.0, requests=()) for worth in fleet.nodes)
+    text = fleet_summary(replace(fleet, nodes=plenty, idle=(("H20", 8),), aim=FleetAim.TARGET))
+    assert "One more node of any type is worth nothing" in text
+    assert "GPU type" not in text
+    assert "Not rented: 8 H20" in text

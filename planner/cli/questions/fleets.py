@@ -9,7 +9,7 @@ import typer
 from planner.cli import screen
 from planner.cli.program.option_records import with_records
 from planner.cli.questions import options
-from planner.cli.questions.services import Services, answer_fleet, drafted
+from planner.cli.questions.services import Services, answer_cheapest, answer_fleet, drafted
 from planner.files.scenario.offers import inventory_of, prices_of
 
 if TYPE_CHECKING:
@@ -65,9 +65,10 @@ def _published(answer: "MoneyAnswer", folder: Path, *, force: bool) -> tuple[str
 
 @with_records
 def cheapest(
-    rps: Annotated[float, typer.Option(help="Requests/s to be promised.", show_default=False)],
-    typed: options.Typed,
+    rps: Annotated[float | None, typer.Option(help="Requests/s to be promised.", show_default=False)] = None,
     *,
+    typed: options.Typed,
+    service: Services = None,
     offer: options.OfferFile = None,
     prices: options.Prices = None,
     output: options.Output,
@@ -75,7 +76,13 @@ def cheapest(
     """What does this rate cost? The cheapest fleet that promises it within the levels, proven."""
     from planner.runs.questions import cheapest_fleet
 
-    demand, gpus, flags = typed.demand(), options.offer_of(offer, prices), typed.flags(offer=offer, prices=prices)
+    gpus = options.offer_of(offer, prices)
+    if service:
+        answer_cheapest(output, service, typed, gpus, rps)
+        return
+    if rps is None:
+        raise typer.BadParameter("must be given.", param_hint="--rps")
+    demand, flags = typed.demand(), typed.flags(offer=offer, prices=prices)
     answer_with(output, flags, "cheapest", lambda progress: cheapest_fleet(demand, rps, gpus, progress))
 
 

@@ -17,6 +17,7 @@ from planner.files.scenario.offers import inventory_of, prices_of
 EXAMPLE = "chat=qwen3-30b-a3b-fp8:azure-conv-2023:20"
 
 if TYPE_CHECKING:
+    from planner.domain.frontier import GpuOffer
     from planner.runs.questions.services import FleetDraft
 
 Services = Annotated[
@@ -91,6 +92,17 @@ def answer_fleet(output: options.Output, draft: "FleetDraft") -> None:
         screen.show_text(f"The scenario is written to {path}")
 
 
+def answer_cheapest(
+    output: options.Output, services: Sequence[str], typed: options.Typed, offer: "GpuOffer", rps: float | None
+) -> None:
+    """What do all of them cost? The whole nodes of least rent that promise every demand."""
+    from planner.runs.questions.services import cheapest_draft
+
+    if rps is not None:
+        raise InputError("--rps: goes without --service.", hint="Write a rate behind each: NAME=MODEL:WORKLOAD:DEMAND.")
+    answer_fleet(output, cheapest_draft(drafted(services, typed, {}, {}, name="cheapest", aim="target"), offer))
+
+
 def begin_fleet(
     file: Path,
     services: Sequence[str],
@@ -112,7 +124,7 @@ def begin_fleet(
     if absent:
         raise InputError(
             f"init: {' and '.join(absent)} must be given for several services.",
-            hint=f"For example: planner init fleet.yaml --service {EXAMPLE} --inventory H200=16,H20=16",
+            hint=f"For example: `planner init fleet.yaml --service {EXAMPLE} --inventory H200=16,H20=16`.",
         )
     for flag, value in unfit.items():
         if value is not None:

@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from planner.domain.fleets import FleetAim, StoredFleet
 from planner.report.fleets import tables
 from planner.report.fleets.words import (
-    NODES,
-    NODES_OF_TARGET,
     RENTS,
     batch_words,
     idle_words,
     note_words,
     short_services,
     verdict,
+    worth_words,
 )
 from planner.report.kit.markdown import listed, page_text
 from planner.report.kit.plots import Kind, Plot, Series, chart_of
@@ -26,7 +25,7 @@ PAGE = "report.html"
 def fleet_page(fleet: StoredFleet, *, linked: str = tables.SUMMARY_FILE) -> Page:
     """The report; deployments lead to the file `linked` of their run folders."""
     priced = any(row.rent_usd_per_hour is not None for row in fleet.services)
-    worths = NODES_OF_TARGET if fleet.aim is FleetAim.TARGET else NODES
+    worths = (tables.nodes(fleet).block(),) if any(worth.change for worth in fleet.nodes) else ()
     return Page(
         title=f"Fleet {fleet.name}",
         verdict=verdict(fleet),
@@ -46,7 +45,7 @@ def fleet_page(fleet: StoredFleet, *, linked: str = tables.SUMMARY_FILE) -> Page
                 tables.deployments(fleet).block(),
                 *paragraphs(tables.links(fleet, linked)),
             ),
-            section("nodes", "What one more node is worth", *paragraphs(worths), tables.nodes(fleet).block()),
+            section("nodes", "What one more node is worth", *paragraphs(worth_words(fleet)), *worths),
             section(
                 "idle",
                 "What is left",

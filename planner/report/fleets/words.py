@@ -66,7 +66,10 @@ def short_services(fleet: StoredFleet) -> Iterator[str]:
 
 def idle_words(fleet: StoredFleet) -> str:
     """What nobody has."""
-    return f"Nobody has {escaped(gpu_words(fleet.idle))}." if fleet.idle else "Every GPU has work."
+    if not fleet.idle:
+        return "Every GPU has work."
+    gpus = escaped(gpu_words(fleet.idle))
+    return f"Not rented: {gpus}." if fleet.aim is FleetAim.TARGET else f"Nobody has {gpus}."
 
 
 def batch_words(fleet: StoredFleet) -> Iterator[str]:
@@ -95,6 +98,16 @@ NODES_OF_TARGET = (
     "One more node of a type would lower the rent this much, or let one service alone be promised so many more "
     "requests at the same rent. These are prices of servers that can be divided."
 )
+
+
+PLENTY = "One more node of any type is worth nothing: there are more GPUs than the demands need."
+
+
+def worth_words(fleet: StoredFleet) -> str:
+    """What the table of nodes says, or why there is none."""
+    if not any(worth.change for worth in fleet.nodes):
+        return PLENTY
+    return NODES_OF_TARGET if fleet.aim is FleetAim.TARGET else NODES
 
 
 def note_words(fleet: StoredFleet) -> str:

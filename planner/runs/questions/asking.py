@@ -99,7 +99,7 @@ def _cheapest(demand: Demand, rps: float, offer: GpuOffer, progress: ReportProgr
     the search's gap of the least."""
     target = rps / margin_of(demand)
     objective = {"kind": "target", "target_rps": round(target, 6), "demand_rps": rps}
-    paid, name = _first_rent(demand, target, offer), f"cheapest-{rps:g}rps"
+    paid, name = first_rent(demand, target, offer), f"cheapest-{rps:g}rps"
     for last in (False,) * (RAISES - 1) + (True,):
         try:
             document = {"simplicity": 0.0, **rented_document(demand, name, offer, paid), "objective": objective}
@@ -115,7 +115,7 @@ def _cheapest(demand: Demand, rps: float, offer: GpuOffer, progress: ReportProgr
     return replace(answer, offered=_offered(offer, paid, answer.rent_usd_per_hour))
 
 
-def _first_rent(demand: Demand, target_rps: float, offer: GpuOffer) -> float:
+def first_rent(demand: Demand, target_rps: float, offer: GpuOffer) -> float:
     """What the first offer is for (USD/hour): above what servers that can be divided cost without queues, by `SLACK`
     and two nodes of the dearer half of the types."""
     nodes = sorted(row.usd_per_hour * row.gpus_per_node for row in offer.gpus)

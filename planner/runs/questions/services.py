@@ -1,14 +1,16 @@
 """Several services in one line: NAME=MODEL:WORKLOAD[:DEMAND], and the scenario of a fleet that they stand for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from planner import files
 from planner.domain.fleets import FleetScenario
+from planner.domain.frontier import GpuOffer
 from planner.errors import InputError
 from planner.files.scenario.fleets import fleet_from_document
-from planner.runs.questions.documents import Document, seen_from
+from planner.runs.questions.asking import first_rent
+from planner.runs.questions.documents import Demand, Document, margin_of, seen_from
 from planner.workload import summarize
 
 EXAMPLE = "chat=qwen3-30b-a3b-fp8:azure-conv-2023:20"
@@ -86,6 +88,24 @@ class FleetDraft:
         """Read as strictly as a file; paths are relative to the current folder."""
         origin = f"the fleet {self.name}"
         return fleet_from_document(self.document(), origin=origin, base=Path.cwd(), summarize=summarize)
+
+
+def cheapest_draft(draft: FleetDraft, offer: GpuOffer) -> FleetDraft:
+    """The draft with GPUs to choose from: whole nodes of each type, as many as a rent pays for that is above what
+    divisible servers of each service by itself cost. Raises InputError where a service has no demand."""
+    rent_usd = 0.0
+    for service in draft.services:
+        if service.demand_rps is None:
+            raise InputError(
+                f"--service: {service.name}: must have a demand, got none.",
+                hint=f"Write NAME=MODEL:WORKLOAD:DEMAND, such as {EXAMPLE}.",
+            )
+        demand = Demand(model=service.model, workload=service.workload, sections=draft.sections)
+        rent_usd += first_rent(demand, service.demand_rps / margin_of(demand), offer)
+    nodes = {row.gpu: row.count_for(rent_usd) // row.gpus_per_node * row.gpus_per_node for row in offer.gpus}
+    counts = {gpu: count for gpu, count in nodes.items() if count}
+    prices = {row.gpu: row.usd_per_hour for row in offer.gpus if row.gpu in counts}
+    return replace(draft, inventory=counts, prices=prices)
 
 
 _HEAD = """\
