@@ -10,6 +10,7 @@ from planner.api.cards import card
 from planner.api.deployments import PlannedDeployment
 from planner.api.progress import Listener, search_bar
 from planner.domain import Plan
+from planner.domain.arrivals import ReplaySettings
 from planner.domain.fleets import FleetPlan, FleetScenario, StoredFleet
 from planner.domain.serving.lending import FleetSchedule, LendingTerms
 from planner.errors import InputError
@@ -112,6 +113,39 @@ class PlannedFleet:
 
         settings = read_record(LendingTerms, top_level(terms, "schedule of a fleet"))
         return FleetWeek(pipeline.schedule_fleet(self._with_services("schedule"), settings, days, progress))
+
+    def export(
+        self,
+        path: str | Path,
+        target: str = "",
+        *,
+        engine: str = "",
+        router: str = "",
+        queues: bool = False,
+        force: bool = False,
+    ) -> Path:
+        """Write manifests into the folder `path`: one folder a deployment, and `fleet/` with what routes requests to
+        them by model, priorities, and with `queues` Kueue's quotas, which sum to the inventory. Raises ExportError
+        where the target cannot express a plan."""
+        from planner.files import write_folder
+        from planner.runs.deployments import render_fleet
+
+        planned = self._with_services("export")
+        rendered = render_fleet(planned, target=target, engine=engine, router=router, queues=queues)
+        write_folder(Path(path), rendered.folder, force=force)
+        return Path(path)
+
+    def replay(self, share: float = 1.0, *, requests: int = 20_000, seeds: int = 3) -> "pd.DataFrame":
+        """Requests of all services through their deployments, at so much of what is promised: one row a service and
+        deployment, and whether its own levels hold there."""
+        from planner.report.replay.services import services_table
+
+        planned = self._with_services("replay")
+        settings = {
+            part.name: ReplaySettings(router=part.plan.scenario.router, requests=requests, seeds=tuple(range(seeds)))
+            for part in planned.parts
+        }
+        return services_table(pipeline.replay_fleet(planned, settings, share)).frame()
 
     def losses(self) -> "pd.DataFrame":
         """For the loss of one node of every deployment: who lends one, and what all services are still promised."""

@@ -7,6 +7,7 @@ from small_fleets import FLEET, small_fleet, small_stored
 
 import planner
 from planner.api.fleets import PlannedFleet
+from planner.errors import InputError
 from planner.files.plan.fleet_document import plans_of
 
 SERVICES = (
@@ -95,3 +96,14 @@ def test_several_models_are_led_to_services() -> None:
         planner.plan(model=["a", "b"], inventory={"H20": 8}, workload="azure-conv-2023")  # type: ignore[call-overload]
     with pytest.raises(planner.InputError, match="workload must be a text"):
         planner.plan(model="gpt-oss-20b", inventory={"H20": 8})  # type: ignore[call-overload]
+
+
+def test_a_fleet_is_exported_and_replayed(tmp_path: Path) -> None:
+    """All of it at once: a folder a deployment, one front, and the levels of every service at its promise."""
+    planned = small_fleet()
+    fleet = PlannedFleet(small_stored(), {part.name: part.plan for part in planned.plans}, planned)
+    folder = fleet.export(tmp_path / "manifests", target="lws")
+    assert {path.name for path in folder.iterdir()} == {"chat", "oss", "fleet"}
+    assert set(fleet.replay(requests=2000, seeds=1)["Levels"]) == {"hold"}
+    with pytest.raises(InputError, match=r"export: must have its services"):
+        PlannedFleet(fleet.record, {}).export(tmp_path / "again")

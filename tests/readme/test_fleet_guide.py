@@ -19,7 +19,7 @@ DOCUMENT = yaml.safe_load(next(match[2] for match in FENCE.finditer(GUIDE) if ma
 @pytest.fixture(scope="module")
 def fleet() -> "planner.PlannedFleet":
     """The company's."""
-    return planner.plan_fleet(DOCUMENT)
+    return planner.plan(**DOCUMENT)
 
 
 @pytest.fixture(scope="module")

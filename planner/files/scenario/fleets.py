@@ -7,7 +7,7 @@
     services:
       - {name: chat, model: qwen3-235b-a22b-fp8, workload: azure-conv-2023, slo: {...}, demand: 120}
       - {name: agents, model: qwen3-235b-a22b-fp8, workload: azure-code-2023, slo: {...}, demand: 20, shares: chat}
-      - {name: nightly, model: ..., workload: ..., batch: {tokens_a_day: 2e9}}
+      - {name: nightly, model: ..., workload: ..., batch: {tokens_a_day: 2000000000}}
 
 Any other key of a scenario may stand in a service, or at the top for all of them. `demand`: requests/s to be promised;
 `{share: 0.3}` of `objective.demand_rps`; `{rates: FILE, pool: NAME, times: 1.2}`: the highest of a curve. Without one
