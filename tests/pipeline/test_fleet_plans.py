@@ -1,6 +1,8 @@
 """Tiny fleets planned the long way: every division of whole nodes, each service planned by itself on its share."""
 
 import json
+import math
+import random
 import re
 from functools import cache
 from itertools import product
@@ -16,6 +18,8 @@ from planner.errors import InfeasibleError, InputError
 from planner.files import encode_plan
 from planner.files.scenario.fleets import fleet_from_document
 from planner.files.scenario.scenarios import scenario_from_document
+from planner.proposing.fleets import dividing
+from planner.proposing.fleets.deployments import deployments_of
 from planner.workload import summarize
 
 SLO = {"ttft_ms": 2000, "tpot_ms": 40, "percentile": 95}
@@ -230,3 +234,47 @@ def test_checkpoints_of_one_model_are_as_good_as_the_best_of_them() -> None:
     assert both.value >= max(plan.value for plan in alone) * (1 - PLANS_DIFFER)
     on_blackwell = [part for part in both.parts if "DGX-B200" in dict(part.gpus)]
     assert [part.plan.scenario.model.name for part in on_blackwell] == [names[1]]
+
+
+@pytest.mark.parametrize("kind", ["multiple", "priority", "weighted", "target"])
+@pytest.mark.parametrize("seed", range(3))
+def test_plans_that_serve_less_than_was_thought_are_divided_anew(
+    seed: int, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each share a plan is made to serve a drawn part of what it can, and no less than of smaller shares: the best
+    division by these is still found, and no bound is below it."""
+    source, demands = random.Random(seed), (250.0, 250.0) if kind == "priority" else (100.0, 100.0)
+    shares = list(product((0, 8, 16), (0, 8)))
+    tables = []
+    for name, model, workload in (("chat", SMALL, CONV), ("code", OTHER, CODE)):
+        full = {
+            g: source.uniform(0.3, 1) * rate_alone(name, model, workload, (("H20", g[0]), ("H200", g[1])))
+            for g in shares
+        }
+        tables.append({g: max(r for s, r in full.items() if s[0] <= g[0] and s[1] <= g[1]) for g in shares})
+    fleet = fleet_of(*chat_and_code(*demands, chat=1, code=2), kind=kind)
+    deployments = deployments_of(fleet)
+    monkeypatch.setattr(
+        dividing._Plans, "rate", lambda _, j, __, gpus: (tables[j][gpus] / deployments[j].promised, None)
+    )
+    pairs = [
+        (a + c + 4.0 * (b + d), (tables[0][a, b] / demands[0], tables[1][c, d] / demands[1]))
+        for (a, b), (c, d) in product(shares, repeat=2)
+        if a + c <= FULL["H20"] and b + d <= FULL["H200"]
+    ]
+    met = [rent for rent, pair in pairs if min(pair) >= 1]
+    first = max(min(1.0, chat) for _, (chat, _) in pairs)
+    truth = {
+        "multiple": max(min(pair) for _, pair in pairs),
+        "weighted": max(100 * (min(1.0, chat) + min(1.0, code)) for _, (chat, code) in pairs),
+        "priority": first + max(min(1.0, code) for _, (chat, code) in pairs if chat >= first * (1 - 1e-3)),
+        "target": min(met, default=math.inf),
+    }[kind]
+    if math.isinf(truth):
+        with pytest.raises(InfeasibleError):
+            dividing.divided(fleet, deployments)
+        return
+    division = dividing.divided(fleet, deployments)
+    assert division.value == pytest.approx(truth, rel=PLANS_DIFFER)
+    sign = -1.0 if kind == "target" else 1.0
+    assert sign * division.bound >= sign * truth * (1 - sign * 1e-3)
