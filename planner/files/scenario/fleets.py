@@ -36,6 +36,7 @@ SERVICES = "services"
 MOST_SERVICES = 64
 MOST_CHECKPOINTS = 6
 _OWN = ("name", "demand", "weight", "priority", "shares", "batch")
+_OF_DEMAND = ("demand", "weight", "priority", "shares")
 _OF_THE_FLEET = ("name", SERVICES, "objective", "share_nodes")
 _NOT_OF_SERVICES = ("cluster", "placement", "network", "objective", "inventory", "prices_usd_per_gpu_hour")
 """What several services have in common, or what no fleet knows."""
@@ -159,8 +160,17 @@ def _service(
     _require_alike(row, scenarios)
     first = scenarios[0]
     if batch is not None:
+        for key in _OF_DEMAND:
+            if key in values:
+                raise row.refusal(
+                    key, "must be left out of a batch, which takes what others leave", hint="Leave it out."
+                )
         if first.slo.bounds_anything:
-            raise row.refusal("batch", "must have no levels (slo): work that waits has none", hint="Leave out slo.")
+            raise row.refusal(
+                "batch",
+                "must have no levels (slo): work that waits has none",
+                hint="Leave out slo; where it stands at the top, write `slo: {}` in the batch.",
+            )
         return FleetService(name=name, scenarios=tuple(scenarios), demand_rps=0.0, batch=batch)
     rates = _rates(row, base)
     demand_rps = _demand_rps(row, first, objective) if rates is None else rates.peak_rps
