@@ -240,8 +240,8 @@ class PoolRows:
             count_limit = offer.most_of(option)
             if count_limit:
                 # divisible ones are bound by the stock's row alone, which has the whole price of a GPU, then
-                most = None if divisible else count_limit
-                self.servers[place, option] = pulp.LpVariable(f"{prefix}servers_{n}", 0, most, category)
+                upper = None if divisible else count_limit
+                self.servers[place, option] = pulp.LpVariable(f"{prefix}servers_{n}", 0, upper, category)
         for place in places_of(partition):
             served = pulp.LpAffineExpression([(v, option.rate_rps) for option, v in self._serving(place)])
             model += served - offer.probabilities[place] * self.rate >= 0, f"{prefix}{row_of(place)}"

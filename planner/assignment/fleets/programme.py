@@ -185,8 +185,8 @@ class FleetProgramme:
             whole, rest = divmod(count, host)
             for j, rows in enumerate(self._rows):
                 # a bound of its own would take its part of a node's price
-                most = None if self._divisible else whole + self.extra[t].upBound
-                self._nodes[j, t] = pulp.LpVariable(f"nodes_{j}_{t}", 0, most, category)
+                node_limit = None if self._divisible else whole + self.extra[t].upBound
+                self._nodes[j, t] = pulp.LpVariable(f"nodes_{j}_{t}", 0, node_limit, category)
                 room = host * self._nodes[j, t]
                 if rest:
                     self._parts[j, t] = pulp.LpVariable(f"part_{j}_{t}", 0, 1, category)
