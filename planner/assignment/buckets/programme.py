@@ -272,10 +272,20 @@ class PoolProgramme(PoolRows):
     def __init__(self, offer: BucketOffer, partition: Partition, objective: ObjectiveSettings) -> None:
         sense = pulp.LpMinimize if objective.minimises else pulp.LpMaximize
         super().__init__(pulp.LpProblem("buckets", sense), offer, partition)
+        # without it HiGHS, which solves small programmes unpresolved, has called worse answers of fleets proven
+        self.rate.upBound = min(map(self._rate_limit, places_of(partition)))
         for t, count in enumerate(offer.counts):
             self.model += self.used(t) <= count, f"offered_{t}"
         self.change = change_rows(self.model, offer, self.servers)
         uplink_rows(self.model, offer, partition, self.servers, self.rate)
+
+    def _rate_limit(self, place: Place) -> float:
+        """What all GPUs of every stock would serve of a bucket, over its probability."""
+        best: dict[int, float] = {}
+        for option, _ in self._serving(place):
+            best[option.stock] = max(best.get(option.stock, 0.0), option.rate_rps / option.use)
+        served = sum(self.offer.counts[stock] * rate for stock, rate in best.items())
+        return served / self.offer.probabilities[place]
 
     def cost(self) -> pulp.LpAffineExpression:
         """USD/hour, or W, of all servers, with the weight of the change to them."""
