@@ -131,7 +131,7 @@ def test_the_gap_is_a_share(plan: planner.PlannedDeployment) -> None:
         ),
         ("planner.plan(inventory='h100=8', **{**QUESTION, 'workload': 'no-file.csv'})", "Check the path"),
         ("planner.load('runs/x')", "relative to"),
-        ("planner.load(run.parent)", "plan.json, schedule.json"),
+        ("planner.load(run.parent)", "plan.json, fleet.json, schedule.json"),
         ("planner.max(inventory=8, **QUESTION)", '{"H100": 8}'),
     ],
 )
