@@ -203,4 +203,6 @@ def _addition_words(pricing: FleetPricing, scale: float) -> str:
     words = [f"{count} {stock.gpu}" for stock, count in zip(pricing.stocks, added, strict=True) if count]
     rent = sum(stock.charge * count for stock, count in zip(pricing.stocks, added, strict=True))
     cost = f" ({rent:.2f} USD/hour)" if rent else ""
-    return f"Add {' and '.join(words)}{cost}, the cheapest that the programme knows, or lower a demand." if words else ""
+    return (
+        f"Add {' and '.join(words)}{cost}, the cheapest that the programme knows, or lower a demand." if words else ""
+    )
