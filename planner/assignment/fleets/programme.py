@@ -185,19 +185,19 @@ class FleetProgramme:
     def _define_stocks(self) -> None:
         offer, category = self.offer, pulp.LpContinuous if self._divisible else pulp.LpInteger
         for t, (count, host) in enumerate(zip(offer.counts, offer.hosts, strict=True)):
-            whole, rest = divmod(count, host)
+            whole_nodes, part_gpus = divmod(count, host)
             for j, rows in enumerate(self._rows):
                 # a bound of its own would take its part of a node's price
-                upper = None if self._divisible else whole + self.extra[t].upBound
+                upper = None if self._divisible else whole_nodes + self.extra[t].upBound
                 self._nodes[j, t] = pulp.LpVariable(f"nodes_{j}_{t}", 0, upper, category)
                 room = host * self._nodes[j, t]
-                if rest:
+                if part_gpus:
                     self._parts[j, t] = pulp.LpVariable(f"part_{j}_{t}", 0, 1, category)
-                    room = room + rest * self._parts[j, t]
+                    room = room + part_gpus * self._parts[j, t]
                 self.model += pulp.lpSum(row.used(t) for row in rows) - room <= 0, f"node_{j}_{t}"
             nodes = pulp.lpSum(self._nodes[j, t] for j in range(len(self._rows)))
-            self.model += nodes - self.extra[t] <= whole, f"offered_{t}"
-            if rest:
+            self.model += nodes - self.extra[t] <= whole_nodes, f"offered_{t}"
+            if part_gpus:
                 self.model += pulp.lpSum(self._parts[j, t] for j in range(len(self._rows))) <= 1, f"part_of_{t}"
 
     def _define_service(self, s: int) -> pulp.LpVariable:
@@ -220,8 +220,8 @@ class FleetProgramme:
 
     def _gpus(self, j: int, t: int) -> pulp.LpAffineExpression:
         """GPUs that a deployment has of a stock."""
-        host, rest = self.offer.hosts[t], self.offer.counts[t] % self.offer.hosts[t]
-        return host * self._nodes[j, t] + (rest * self._parts[j, t] if (j, t) in self._parts else 0)
+        host, part_gpus = self.offer.hosts[t], self.offer.counts[t] % self.offer.hosts[t]
+        return host * self._nodes[j, t] + (part_gpus * self._parts[j, t] if (j, t) in self._parts else 0)
 
     def charge(self) -> pulp.LpAffineExpression:
         """USD/hour of all nodes that deployments have."""
@@ -310,9 +310,9 @@ class FleetProgramme:
         gpus = []
         for t, count in enumerate(self.offer.counts):
             host = self.offer.hosts[t]
-            whole = host * round(self._nodes[j, t].varValue or 0.0)
+            gpus_of_nodes = host * round(self._nodes[j, t].varValue or 0.0)
             part = (j, t) in self._parts and (self._parts[j, t].varValue or 0.0) > SURE
-            gpus.append(whole + (count % host if part else 0))
+            gpus.append(gpus_of_nodes + (count % host if part else 0))
         return tuple(gpus)
 
 

@@ -154,8 +154,8 @@ def _service(
     batch = read_record(BatchTerms, row.section("batch")) if "batch" in row else None
     scenarios = []
     for checkpoint, suffix in _checkpoints(row if "model" in values else document):
-        asked = {**merged, "model": checkpoint, "name": f"{name}{suffix}"}
-        section = Section(asked, file=f"{document.file}: {SERVICES}: {name}")
+        deployment_keys = {**merged, "model": checkpoint, "name": f"{name}{suffix}"}
+        section = Section(deployment_keys, file=f"{document.file}: {SERVICES}: {name}")
         scenarios.append(scenario_from_section(section, base, summarize, inputs, read_requests))
     _require_alike(row, scenarios)
     first = scenarios[0]

@@ -145,21 +145,21 @@ class FleetPricing:
 
     def _roughly(self, most_rps: Sequence[float]) -> NodePrices:
         offers = []
-        for j, most in enumerate(most_rps):
+        for j, rate_limit in enumerate(most_rps):
             prices = self._of_form(j)
-            offer = prices.divisible(most)
-            offers.append(self._offer(j, alternatives_of([offer], prices.partitions), most))
+            offer = prices.divisible(rate_limit)
+            offers.append(self._offer(j, alternatives_of([offer], prices.partitions), rate_limit))
         return node_prices(self._fleet_offer(offers, ()), self.fleet.objective.kind, self.settings)
 
     def offer(self, most_rps: Sequence[float], limits: Sequence[RateLimit]) -> FleetOffer:
         """What the programme of whole servers chooses from."""
         offers = []
-        for j, most in enumerate(most_rps):
+        for j, rate_limit in enumerate(most_rps):
             prices = self._of_form(j)
             every = alternatives_of(prices.offers(self.stocks, prices.partitions), prices.partitions)
             likely = self._likely(every)
             self.partial = self.partial or len(likely) < len(every)
-            offers.append(self._offer(j, likely, most))
+            offers.append(self._offer(j, likely, rate_limit))
         return self._fleet_offer(offers, limits)
 
     def _likely(self, alternatives: "Alternatives") -> "Alternatives":
