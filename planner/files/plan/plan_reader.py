@@ -81,6 +81,7 @@ def _unlike(document: Document, plan: Plan) -> Iterator[str]:
 
 
 def differences(path: str, actual: Any, due: Any) -> Iterator[str]:
+    """What a document says otherwise than follows: keys that it lacks aside, numbers to 9 digits."""
     if isinstance(actual, dict) and isinstance(due, dict):
         for key, below in due.items():
             if key in actual:
@@ -194,6 +195,7 @@ def _shortened(message: str) -> str:
 
 
 def no_trace(trace: RequestTrace) -> LengthProfile:
+    """Refuses a trace where a workload must stand in full. Raises InputError."""
     raise InputError(
         f"workload {trace.name}: a plan must hold its workload in full, got the path of a trace.",
         hint="Plan again from the scenario.",
