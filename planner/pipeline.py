@@ -21,7 +21,7 @@ from planner.domain import (
 )
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.changes import ChangeLimits, ChangeSettings, LostServers
-from planner.domain.fleets import Deployment, FleetPlan, FleetScenario
+from planner.domain.fleets import Deployment, FleetPlan, FleetPoint, FleetScenario
 from planner.domain.frontier import RivalFleet
 from planner.domain.replay import FleetReplay, ReplayResult, ReplaySweep, ServiceReplay
 from planner.domain.rollouts import Replan
@@ -72,6 +72,16 @@ def plan_fleet(
     from planner.proposing.fleets.planning import planned_fleet
 
     return planned_fleet(fleet, lambda scenario: plan(scenario, progress), tell)
+
+
+def growth_of_fleet(
+    fleet: FleetScenario, points: int, listen: Callable[[FleetPoint], None] = lambda _point: None
+) -> list[FleetPoint]:
+    """The least rent at which the demands of all services are met so many times, at `points` multiples. Raises
+    InputError where they are too few or too many, or GPUs have no price; InfeasibleError where nothing serves all."""
+    from planner.proposing.fleets.growing import grown
+
+    return grown(fleet, points, listen)
 
 
 def schedule_fleet(

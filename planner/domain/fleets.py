@@ -284,3 +284,19 @@ def on_gpus(scenario: Scenario, gpus: Mapping[str, int]) -> Scenario:
 
 
 FleetPlanner = Callable[[FleetScenario], FleetPlan]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetPoint:
+    """The least rent at which all demands are met `multiple` times, with which GPUs; no division of whole nodes costs
+    less than the bound."""
+
+    multiple: float
+    rent_usd_per_hour: float
+    bound_usd_per_hour: float
+    gpus: Annotated[tuple[tuple[str, int], ...], Mapped()]
+
+    @property
+    def rent_per_multiple(self) -> float:
+        """USD/hour for meeting the demands once."""
+        return self.rent_usd_per_hour / self.multiple

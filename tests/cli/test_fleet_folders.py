@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 import yaml
 from command_line import Command
-from small_fleets import curved_fleet, small_fleet
+from small_fleets import FLEET, curved_fleet, small_fleet
 
 from planner import pipeline
 from planner.domain.fleets import FleetPlan
 from planner.errors import EXIT_BAD_INPUT, EXIT_FAILURE
 from planner.files.plan.fleet_document import load_fleet_run
+from planner.files.scenario.fleets import load_fleet
 from planner.runs.fleets import publish_fleet, write_fleet
+from planner.workload import summarize
 
 
 def saved(plan: FleetPlan, folder: str) -> Path:
@@ -149,3 +151,44 @@ def test_what_does_not_go_with_fleets_is_refused(
     assert answer.status == EXIT_BAD_INPUT
     assert words in answer.err
     assert list(here.iterdir()) == []
+
+
+def test_what_growth_costs(planner: Command, here: Path) -> None:
+    Path("fleet.yaml").write_text(FLEET)
+    answer = planner("frontier", "fleet.yaml", "--points", "3", "--out", "growth", "--json")
+    assert answer.status == 0
+    rows = answer.json["points"]
+    value = small_fleet().value
+    assert [row["multiple"] for row in rows] == [pytest.approx(value * k / 3, rel=0.02) for k in (1, 2, 3)]
+    rents = [row["rent_usd_per_hour"] for row in rows]
+    assert rents == sorted(rents)
+    assert rents[-1] == 80  # all of the GPUs
+    for row in rows:
+        assert row["bound_usd_per_hour"] <= row["rent_usd_per_hour"] * (1 + 1e-9)
+    # the first is what planning for that demand comes to
+    target = FLEET.replace("demand: 20", f"demand: {20 * rows[0]['multiple']}").replace(
+        "workload:", "objective: {kind: target}\nworkload:", 1
+    )
+    Path("target.yaml").write_text(target)
+    fleet = load_fleet(Path("target.yaml"), summarize)
+    assert fleet is not None
+    assert pipeline.plan_fleet(fleet).value == rents[0]
+    assert {path.name for path in Path("growth").iterdir()} == {"frontier.csv", "frontier.md", "frontier.html"}
+
+
+@pytest.mark.parametrize(
+    ("document", "points", "words"),
+    [
+        (FLEET, "1", "--points: must be 2 to 100 of a fleet, got 1"),
+        (FLEET.replace("{H200: 4, H20: 1}", "{H200: null, H20: 1}"), "3", "must have a price for every type"),
+        (FLEET.replace("  - {name: oss", "  # {name: oss"), "3", "must be several for a curve of all demands"),
+    ],
+)
+def test_what_has_no_curve_of_growth_is_refused(
+    planner: Command, here: Path, document: str, points: str, words: str
+) -> None:
+    Path("fleet.yaml").write_text(document)
+    answer = planner("frontier", "fleet.yaml", "--points", points, "--out", "growth")
+    assert answer.status == EXIT_BAD_INPUT
+    assert words in answer.err
+    assert not Path("growth").exists()
