@@ -9,9 +9,8 @@ from planner import pipeline
 from planner.api.cards import card
 from planner.api.deployments import PlannedDeployment
 from planner.api.progress import Listener, search_bar
-from planner.domain import Plan
 from planner.domain.arrivals import ReplaySettings
-from planner.domain.fleets import FleetPlan, FleetScenario, StoredFleet
+from planner.domain.fleets import FleetPlan, FleetScenario
 from planner.domain.serving.lending import FleetSchedule, LendingTerms
 from planner.errors import InputError
 from planner.files.scenario.fleets import SERVICES, load_fleet
@@ -25,26 +24,23 @@ if TYPE_CHECKING:
 
 
 class PlannedFleet:
-    """A fleet at hand. `record` is what its document says; everything here is read from it and from its plans.
+    """A fleet at hand. `record` is its frozen plan; everything here is read from it.
 
     >>> fleet = planner.plan(services=[...], inventory={"H200": 64, "H20": 128})
     >>> fleet.value, fleet.bound, fleet.gap, fleet.promised_rps
     >>> fleet.frame, fleet.nodes, fleet.idle              # services, what one more node is worth, GPUs without work
     >>> fleet.plans["chat"].replay(); fleet.save("company")
     >>> week = fleet.schedule(days=7); week.gained_tokens_a_day; week.replay(burstiness=2)
-
-    `planned`: the plan of the fleet, with its services' scenarios, where it was made here; a folder holds no curves.
     """
 
-    def __init__(self, record: StoredFleet, plans: Mapping[str, Plan], planned: FleetPlan | None = None) -> None:
+    def __init__(self, record: FleetPlan) -> None:
         self.record = record
-        self.plans = {name: PlannedDeployment(plan) for name, plan in plans.items()}
-        self._planned = planned
+        self.plans = {part.name: PlannedDeployment(part.plan) for part in record.plans}
 
     @property
     def name(self) -> str:
         """What the fleet is called."""
-        return self.record.name
+        return self.record.fleet.name
 
     @property
     def value(self) -> float:
@@ -69,7 +65,7 @@ class PlannedFleet:
     @property
     def promised_rps(self) -> dict[str, float]:
         """Requests/s that each service is promised."""
-        return {row.service: row.promised_rps for row in self.record.services}
+        return {row.service: row.promised_rps for row in self.record.shares}
 
     @property
     def price_usd_per_hour(self) -> float:
@@ -101,7 +97,7 @@ class PlannedFleet:
         """One row a deployment: its GPUs, and what its plan promises."""
         from planner.report.replanning.fleet_tables import deployments
 
-        return deployments(self._with_services("deployments")).frame()
+        return deployments(self.record).frame()
 
     def schedule(
         self, days: float | None = None, progress: Callable[[str], None] = lambda _: None, **terms: float
@@ -112,7 +108,7 @@ class PlannedFleet:
         from planner.files.sections import top_level
 
         settings = read_record(LendingTerms, top_level(terms, "schedule of a fleet"))
-        return FleetWeek(pipeline.schedule_fleet(self._with_services("schedule"), settings, days, progress))
+        return FleetWeek(pipeline.schedule_fleet(self.record, settings, days, progress))
 
     def export(
         self,
@@ -130,8 +126,7 @@ class PlannedFleet:
         from planner.files import write_folder
         from planner.runs.deployments import render_fleet
 
-        planned = self._with_services("export")
-        rendered = render_fleet(planned, target=target, engine=engine, router=router, queues=queues)
+        rendered = render_fleet(self.record, target=target, engine=engine, router=router, queues=queues)
         write_folder(Path(path), rendered.folder, force=force)
         return Path(path)
 
@@ -140,27 +135,17 @@ class PlannedFleet:
         deployment, and whether its own levels hold there."""
         from planner.report.replay.services import services_table
 
-        planned = self._with_services("replay")
         settings = {
             part.name: ReplaySettings(router=part.plan.scenario.router, requests=requests, seeds=tuple(range(seeds)))
-            for part in planned.parts
+            for part in self.record.parts
         }
-        return services_table(pipeline.replay_fleet(planned, settings, share)).frame()
+        return services_table(pipeline.replay_fleet(self.record, settings, share)).frame()
 
     def losses(self) -> "pd.DataFrame":
         """For the loss of one node of every deployment: who lends one, and what all services are still promised."""
         from planner.report.replanning.fleet_tables import losses
 
-        return losses(pipeline.lost_nodes_of_fleet(self._with_services("losses"))).frame()
-
-    def _with_services(self, question: str) -> FleetPlan:
-        """The plan with its services. Raises InputError where it was read from a folder."""
-        if self._planned is None:
-            raise InputError(
-                f"fleet {self.name}: {question}: must have its services, which a folder does not hold.",
-                hint="Plan it anew: planner.plan_fleet(path of its file).",
-            )
-        return self._planned
+        return losses(pipeline.lost_nodes_of_fleet(self.record)).frame()
 
     def summary(self) -> str:
         """The fleet in Markdown."""
@@ -174,12 +159,11 @@ class PlannedFleet:
         `planner.load(path)` reads it, and so does `planner report`."""
         from planner.runs.fleets import publish_fleet, write_fleet
 
-        plans = {name: plan.record for name, plan in self.plans.items()}
-        write_fleet(Path(path), publish_fleet(self.record, plans), force=force)
+        write_fleet(Path(path), publish_fleet(self.record), force=force)
         return Path(path)
 
     def __repr__(self) -> str:
-        names = ", ".join(row.service for row in self.record.services)
+        names = ", ".join(row.service for row in self.record.shares)
         return f"<fleet {self.name} of {names}: {self.value:.4g} {self.unit}, bound {self.bound:.4g}>"
 
     def _repr_html_(self) -> str:
@@ -257,7 +241,7 @@ def load_fleet_folder(path: str | Path) -> PlannedFleet:
     is missing or contradicts itself."""
     from planner.runs.fleets import read_fleet
 
-    return PlannedFleet(*read_fleet(Path(path)))
+    return PlannedFleet(read_fleet(Path(path)))
 
 
 def plan_fleet(
@@ -282,11 +266,8 @@ def plan_fleet(
 
 def planned_fleet(fleet: FleetScenario, progress: Listener) -> PlannedFleet:
     """The plan of a fleet, at hand."""
-    from planner.runs.fleets import stored_and_plans
-
     with search_bar(fleet.name, progress) as heard:
-        planned = pipeline.plan_fleet(fleet, progress=heard)
-    return PlannedFleet(*stored_and_plans(planned), planned)
+        return PlannedFleet(pipeline.plan_fleet(fleet, progress=heard))
 
 
 def listed_services(services: object, origin: str) -> list[Mapping[str, Any]]:

@@ -225,9 +225,39 @@ class FleetPlan:
         return abs(self.bound - self.value) / max(abs(self.bound), 1e-12)
 
     @property
+    def aim(self) -> FleetAim:
+        """What the division is best at."""
+        return self.fleet.objective.kind
+
+    @property
     def plans(self) -> tuple[FleetPart, ...]:
         """All parts, batches' too."""
         return (*self.parts, *(batch.part for batch in self.batches if batch.part is not None))
+
+    def part(self, name: str) -> FleetPart:
+        """The deployment of a name."""
+        return next(part for part in self.plans if part.name == name)
+
+    def serving(self, service: str) -> tuple[FleetPart, ...]:
+        """The deployments that serve a service."""
+        return tuple(part for part in self.plans if service in dict(part.deployment.parts))
+
+    def gpus_of(self, service: str) -> tuple[tuple[str, int], ...]:
+        """GPUs by type of the deployments that serve a service, those that it shares among them."""
+        total: dict[str, int] = {}
+        for part in self.serving(service):
+            for gpu, count in part.gpus:
+                total[gpu] = total.get(gpu, 0) + count
+        return tuple((gpu, total[gpu]) for gpu, _ in self.fleet.inventory.counts if gpu in total)
+
+    def waits(self, part: FleetPart) -> bool:
+        """Whether a deployment is of work that waits."""
+        return self.fleet.service(part.deployment.parts[0][0]).batch is not None
+
+    def rent_of(self, part: FleetPart) -> float:
+        """Of a deployment's GPUs, USD/hour."""
+        prices = {item.gpu.name: item.price_usd_per_gpu_hour for item in self.fleet.inventory.items}
+        return sum(prices[gpu] * count for gpu, count in part.gpus)
 
     @property
     def idle(self) -> tuple[tuple[str, int], ...]:
@@ -236,14 +266,13 @@ class FleetPlan:
         for part in self.plans:
             for gpu, count in part.gpus:
                 used[gpu] = used.get(gpu, 0) + count
-        unused = ((item.gpu.name, item.count - used.get(item.gpu.name, 0)) for item in self.fleet.inventory.items)
+        unused = ((gpu, count - used.get(gpu, 0)) for gpu, count in self.fleet.inventory.counts)
         return tuple((gpu, count) for gpu, count in unused if count)
 
     @property
     def rent_usd_per_hour(self) -> float:
         """Of all GPUs that deployments with a demand have."""
-        prices = {item.gpu.name: item.price_usd_per_gpu_hour for item in self.fleet.inventory.items}
-        return sum(prices[gpu] * count for part in self.parts for gpu, count in part.gpus)
+        return sum(self.rent_of(part) for part in self.parts)
 
 
 def on_gpus(scenario: Scenario, gpus: Mapping[str, int]) -> Scenario:
@@ -255,65 +284,3 @@ def on_gpus(scenario: Scenario, gpus: Mapping[str, int]) -> Scenario:
 
 
 FleetPlanner = Callable[[FleetScenario], FleetPlan]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredPart:
-    """A deployment of a fleet as its document tells of it: whom it `serves` with which part of its requests, and its
-    run folder below that of the fleet, whose plan has this `digest`. `batch`: it takes what others leave."""
-
-    name: str
-    folder: str
-    digest: str
-    model: str
-    gpus: Annotated[tuple[tuple[str, int], ...], Mapped()]
-    serves: Annotated[tuple[tuple[str, float], ...], Mapped()]
-    promise_rps: float
-    usd_per_hour: float
-    batch: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredFill:
-    """What work that waits does with what is left: its `deployment` (empty: no server fits), tokens a day, and those
-    that were asked for (0: as many as there are)."""
-
-    service: str
-    deployment: str
-    tokens_a_day: float
-    asked_tokens_a_day: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredFleet:
-    """The plan of a fleet without the plans of its deployments, which are run folders of their own: what `fleet.json`
-    holds, and what reports tell."""
-
-    schema_version: int
-    name: str
-    aim: FleetAim
-    floor: float
-    share_nodes: bool
-    inventory: Annotated[tuple[tuple[str, int], ...], Mapped()]
-    value: float
-    bound: float
-    gap: float
-    rent_usd_per_hour: float
-    services: tuple[ServiceShare, ...]
-    deployments: tuple[StoredPart, ...]
-    nodes: tuple[NodeWorth, ...]
-    batches: tuple[StoredFill, ...]
-    idle: Annotated[tuple[tuple[str, int], ...], Mapped()]
-    note: str
-
-    def serving(self, service: str) -> tuple[StoredPart, ...]:
-        """The deployments that serve a service."""
-        return tuple(part for part in self.deployments if service in dict(part.serves))
-
-    def gpus_of(self, service: str) -> tuple[tuple[str, int], ...]:
-        """GPUs by type of the deployments that serve a service, those that it shares among them."""
-        total: dict[str, int] = {}
-        for part in self.serving(service):
-            for gpu, count in part.gpus:
-                total[gpu] = total.get(gpu, 0) + count
-        return tuple((gpu, total[gpu]) for gpu, _ in self.inventory if gpu in total)

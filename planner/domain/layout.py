@@ -59,6 +59,11 @@ class Inventory:
         return next(i for i in self.items if i.gpu.name == gpu)
 
     @property
+    def counts(self) -> tuple[tuple[str, int], ...]:
+        """GPUs by type."""
+        return tuple((item.gpu.name, item.count) for item in self.items)
+
+    @property
     def without_price(self) -> tuple[str, ...]:
         """Types of which nobody gave a price."""
         return tuple(item.gpu.name for item in self.items if not item.price_known)

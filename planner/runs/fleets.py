@@ -5,17 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from planner import files, pipeline, report
-from planner.domain import Plan, ReportProgress, no_progress
-from planner.domain.fleets import FleetPlan, FleetScenario, StoredFleet
+from planner.domain import ReportProgress, no_progress
+from planner.domain.fleets import FleetPlan, FleetScenario
 from planner.files.plan.digests import KEY, WHOLE_PLAN, sealed
-from planner.files.plan.fleet_document import (
-    fleet_document,
-    fleet_text,
-    load_fleet_plans,
-    load_fleet_run,
-    plans_of,
-    stored_fleet,
-)
+from planner.files.plan.fleet_document import fleet_document, fleet_text, folder_of, load_fleet_run
 from planner.files.plan.runs import FLEET_FILE, SERVICES_FOLDER
 from planner.files.scenario.fleets import load_fleet
 from planner.report.fleets import tables
@@ -61,44 +54,37 @@ def run_fleet(
     fleet: FleetScenario,
     tell: Callable[[str], None] = lambda _step: None,
     progress: ReportProgress = no_progress,
-) -> tuple[StoredFleet, tuple[str, ...]]:
-    """Plan a fleet and write its folder: the fleet as it is stored, and what the reader must be told. What cannot be
+) -> tuple[FleetPlan, tuple[str, ...]]:
+    """Plan a fleet and write its folder: the plan, and what the reader must be told. What cannot be
     written fails before the work. Raises PlannerError; then, and on an interrupt, nothing has been written."""
     for service in fleet.services:
         for scenario in service.scenarios:
             publication.require_deployable(scenario, job.engine or scenario.engine.name or ENGINE)
     files.claim_folder(job.folder, KINDS, force=job.force)
     planned = pipeline.plan_fleet(fleet, tell, progress)
-    published = publish_fleet(*stored_and_plans(planned), engine=job.engine or "", figures=job.figures)
+    published = publish_fleet(planned, engine=job.engine or "", figures=job.figures)
     write_fleet(job.folder, published, force=job.force)
-    return stored_fleet(planned), published.warnings
+    return planned, published.warnings
 
 
-def stored_and_plans(planned: FleetPlan) -> tuple[StoredFleet, dict[str, Plan]]:
-    """A fleet as it is stored, and the plans of its deployments by name."""
-    return stored_fleet(planned), plans_of(planned)
-
-
-def publish_fleet(
-    fleet: StoredFleet, plans: Mapping[str, Plan], *, engine: str = "", figures: bool = True
-) -> PublishedFleet:
+def publish_fleet(plan: FleetPlan, *, engine: str = "", figures: bool = True) -> PublishedFleet:
     """Every file of a fleet's folder; nothing is written here."""
-    contents, warnings = dict(own_files(fleet)), list[str]()
-    for part in fleet.deployments:
-        plan = plans[part.name]
-        published = publication.publish(plan, engine=engine or plan.scenario.engine.name or ENGINE, figures=figures)
-        contents |= {f"{part.folder}/{name}": content for name, content in published.files.items()}
+    contents, warnings = dict(own_files(plan)), list[str]()
+    for part in plan.plans:
+        chosen = engine or part.plan.scenario.engine.name or ENGINE
+        published = publication.publish(part.plan, engine=chosen, figures=figures)
+        contents |= {f"{folder_of(part)}/{name}": content for name, content in published.files.items()}
         warnings += [f"{part.name}: {warning}" for warning in published.warnings]
     return PublishedFleet(files=contents, warnings=tuple(warnings))
 
 
-def own_files(fleet: StoredFleet) -> dict[str, bytes]:
+def own_files(plan: FleetPlan) -> dict[str, bytes]:
     """The files of a fleet's folder that are of no deployment."""
     return {
-        FLEET_FILE: fleet_text(fleet),
-        SUMMARY_FILE: fleet_summary(fleet).encode(),
-        SERVICES_FILE: tables.service_rows(fleet).csv(),
-        NODES_FILE: tables.nodes(fleet).csv(),
+        FLEET_FILE: fleet_text(plan),
+        SUMMARY_FILE: fleet_summary(plan).encode(),
+        SERVICES_FILE: tables.service_rows(plan).csv(),
+        NODES_FILE: tables.nodes(plan).csv(),
     }
 
 
@@ -107,29 +93,29 @@ def write_fleet(folder: Path, published: PublishedFleet, *, force: bool = False)
     files.write_folder(folder, published.files, force=force, kinds=KINDS)
 
 
-def read_fleet(source: Path) -> tuple[StoredFleet, dict[str, Plan]]:
-    """The fleet of a folder or of its fleet.json, and its plans by name, audited. Raises InputError where something was
-    edited, is missing or contradicts itself."""
-    fleet = load_fleet_run(source)
-    plans = load_fleet_plans(source, fleet)
-    return fleet, {name: pipeline.recheck(plan, f"{source}: {name}") for name, plan in plans.items()}
+def read_fleet(source: Path) -> FleetPlan:
+    """The plan of a fleet, from its folder or its fleet.json, every deployment audited. Raises InputError where
+    something was edited, is missing or contradicts itself."""
+    plan = load_fleet_run(source)
+    for part in plan.plans:
+        pipeline.recheck(part.plan, f"{source}: {part.name}")
+    return plan
 
 
-def source_of_fleet(fleet: StoredFleet) -> str:
+def source_of_fleet(plan: FleetPlan) -> str:
     """By which a page is known to be of this very fleet."""
-    return f"fleet {sealed(fleet_document(fleet))[KEY][WHOLE_PLAN]}"
+    return f"fleet {sealed(fleet_document(plan))[KEY][WHOLE_PLAN]}"
 
 
-def fleet_html(fleet: StoredFleet) -> bytes:
+def fleet_html(plan: FleetPlan) -> bytes:
     """The page of a fleet; its deployments lead to their own pages. Equal fleets give equal bytes."""
-    return page_bytes(fleet_page(fleet, linked=PAGE), source_of_fleet(fleet))
+    return page_bytes(fleet_page(plan, linked=PAGE), source_of_fleet(plan))
 
 
-def report_files(fleet: StoredFleet, plans: Mapping[str, Plan]) -> dict[str, bytes]:
+def report_files(plan: FleetPlan) -> dict[str, bytes]:
     """The report in a folder of its own: summary, page, and the page and figures of every deployment."""
-    contents = {SUMMARY_FILE: fleet_summary(fleet).encode(), PAGE: fleet_html(fleet)}
-    for part in fleet.deployments:
-        plan = plans[part.name]
-        pages = {PAGE: plan_html(plan), **report.render(plan)}
-        contents |= {f"{part.folder}/{name}": content for name, content in pages.items()}
+    contents = {SUMMARY_FILE: fleet_summary(plan).encode(), PAGE: fleet_html(plan)}
+    for part in plan.plans:
+        pages = {PAGE: plan_html(part.plan), **report.render(part.plan)}
+        contents |= {f"{folder_of(part)}/{name}": content for name, content in pages.items()}
     return contents

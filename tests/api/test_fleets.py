@@ -3,12 +3,10 @@
 from pathlib import Path
 
 import pytest
-from small_fleets import FLEET, small_fleet, small_stored
+from small_fleets import FLEET, small_fleet
 
 import planner
 from planner.api.fleets import PlannedFleet
-from planner.errors import InputError
-from planner.files.plan.fleet_document import plans_of
 
 SERVICES = (
     {"name": "chat", "model": "qwen3-30b-a3b-fp8", "demand": 20},
@@ -17,7 +15,7 @@ SERVICES = (
 
 
 def at_hand() -> PlannedFleet:
-    return PlannedFleet(small_stored(), plans_of(small_fleet()))
+    return PlannedFleet(small_fleet())
 
 
 def test_services_of_a_call_are_a_fleet() -> None:
@@ -100,10 +98,11 @@ def test_several_models_are_led_to_services() -> None:
 
 def test_a_fleet_is_exported_and_replayed(tmp_path: Path) -> None:
     """All of it at once: a folder a deployment, one front, and the levels of every service at its promise."""
-    planned = small_fleet()
-    fleet = PlannedFleet(small_stored(), {part.name: part.plan for part in planned.plans}, planned)
+    small = at_hand()
+    small.save(tmp_path / "company")
+    fleet = planner.load(tmp_path / "company")
+    assert isinstance(fleet, PlannedFleet)
+    assert fleet.replay(requests=2000, seeds=1).equals(small.replay(requests=2000, seeds=1))
+    assert set(fleet.replay(requests=2000, seeds=1)["Levels"]) == {"hold"}
     folder = fleet.export(tmp_path / "manifests", target="lws")
     assert {path.name for path in folder.iterdir()} == {"chat", "oss", "fleet"}
-    assert set(fleet.replay(requests=2000, seeds=1)["Levels"]) == {"hold"}
-    with pytest.raises(InputError, match=r"export: must have its services"):
-        PlannedFleet(fleet.record, {}).export(tmp_path / "again")

@@ -11,7 +11,7 @@ from small_fleets import FLEET
 
 from planner.errors import EXIT_BAD_INPUT, EXIT_INFEASIBLE, EXIT_INTERRUPTED
 from planner.files import load_run
-from planner.files.plan.fleet_document import load_fleet_run
+from planner.files.plan.fleet_document import folder_of, load_fleet_run
 from planner.runs.batches.jobs import Job
 from planner.runs.fleets import fleet_of, run_fleet
 
@@ -50,15 +50,15 @@ def test_a_fleet_is_planned_into_one_folder(planner: Command, written: Path) -> 
     folder = Path("runs/fleet")
     assert sorted(path.name for path in folder.iterdir()) == ENTRIES
     fleet = load_fleet_run(folder)
-    assert [row.demand_rps for row in fleet.services] == [20, 40]
-    for part in fleet.deployments:
-        plan = load_run(folder / part.folder)
+    assert [row.demand_rps for row in fleet.shares] == [20, 40]
+    for part in fleet.plans:
+        plan = load_run(folder / folder_of(part))
         assert plan.scenario.search.seed == 3
         assert {gpu: count for gpu, count in part.gpus if count} == {
             item.gpu.name: item.count for item in plan.scenario.inventory.items
         }
         written_before = sorted(path.name for path in (written / "services/chat").iterdir())
-        assert sorted(path.name for path in (folder / part.folder).iterdir()) == written_before
+        assert sorted(path.name for path in (folder / folder_of(part)).iterdir()) == written_before
     assert "planning oss" in answer.err
     *_, promise, _, place = answer.out.strip().split("\n")
     assert "its demand, all at once" in promise

@@ -6,8 +6,7 @@ from pathlib import Path
 import yaml
 
 from planner import pipeline
-from planner.domain.fleets import FleetPlan, StoredFleet
-from planner.files.plan.fleet_document import stored_fleet
+from planner.domain.fleets import FleetPlan
 from planner.files.scenario.fleets import fleet_from_document
 from planner.workload import summarize
 
@@ -30,8 +29,3 @@ def small_fleet() -> FleetPlan:
     document = yaml.safe_load(FLEET)
     fleet = fleet_from_document(document, origin="the tests", base=Path.cwd(), summarize=summarize)
     return pipeline.plan_fleet(fleet)
-
-
-def small_stored() -> StoredFleet:
-    """The same as its document has it."""
-    return stored_fleet(small_fleet())

@@ -52,18 +52,18 @@ def _holds_runs(folder: Path) -> bool:
 
 def _report_fleet(folder: Path, request: _Report) -> None:
     from planner import files
-    from planner.files.plan.fleet_document import fleet_document
+    from planner.files.plan.fleet_document import fleet_document, folder_of
     from planner.report.fleets.page import fleet_summary
     from planner.runs.fleets import KINDS, fleet_html, read_fleet, report_files, source_of_fleet
     from planner.runs.pages import plan_html, source_of
 
-    fleet, plans = read_fleet(folder)
+    fleet = read_fleet(folder)
     if request.out is not None:
-        files.write_folder(request.out, report_files(fleet, plans), force=request.force, kinds=KINDS)
+        files.write_folder(request.out, report_files(fleet), force=request.force, kinds=KINDS)
     elif request.page and not request.as_json:
-        for part in fleet.deployments:
-            plan, place = plans[part.name], folder / part.folder / files.PAGE_FILE
-            files.write_page(place, plan_html(plan), source=source_of(plan), force=request.force)
+        for part in fleet.plans:
+            place = folder / folder_of(part) / files.PAGE_FILE
+            files.write_page(place, plan_html(part.plan), source=source_of(part.plan), force=request.force)
         place = folder / files.PAGE_FILE
         files.write_page(place, fleet_html(fleet), source=source_of_fleet(fleet), force=request.force)
         screen.show_note(f"Page: {place}")

@@ -9,7 +9,7 @@ from planner.cli.plan.summaries import answer_last
 from planner.errors import EXIT_DONE, InputError
 
 if TYPE_CHECKING:
-    from planner.domain.fleets import Deployment, FleetScenario, FleetService, StoredFleet
+    from planner.domain.fleets import Deployment, FleetPlan, FleetScenario, FleetService
     from planner.runs import Job
 
 
@@ -27,12 +27,12 @@ def plan_if_fleet(job: "Job", *, as_json: bool, quiet: bool) -> bool:
             screen.show_note(f"{job.name}: {step}")
 
     with screen.search_progress(job.name, quiet=quiet) as progress:
-        stored, warnings = run_fleet(job, fleet, tell, progress)
-    show_fleet(stored, job.folder, warnings, as_json=as_json)
+        planned, warnings = run_fleet(job, fleet, tell, progress)
+    show_fleet(planned, job.folder, warnings, as_json=as_json)
     return True
 
 
-def show_fleet(fleet: "StoredFleet", folder: Path, warnings: Sequence[str], *, as_json: bool) -> None:
+def show_fleet(fleet: "FleetPlan", folder: Path, warnings: Sequence[str], *, as_json: bool) -> None:
     """A fleet that was planned and written."""
     from planner.files.plan.fleet_document import fleet_document
     from planner.report.fleets.page import fleet_summary

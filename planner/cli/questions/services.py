@@ -61,7 +61,7 @@ def answer_fleet(output: options.Output, draft: "FleetDraft") -> None:
     from planner import files, pipeline
     from planner.files.plan.fleet_document import fleet_document
     from planner.report.fleets.page import fleet_summary
-    from planner.runs.fleets import KINDS, publish_fleet, stored_and_plans, write_fleet
+    from planner.runs.fleets import KINDS, publish_fleet, write_fleet
     from planner.runs.questions.services import fleet_draft_text
 
     if output.scenario is not None:
@@ -75,19 +75,19 @@ def answer_fleet(output: options.Output, draft: "FleetDraft") -> None:
             screen.show_note(f"{draft.name}: {step}")
 
     with screen.search_progress(draft.name, quiet=quiet) as progress:
-        stored, plans = stored_and_plans(pipeline.plan_fleet(fleet, tell, progress))
+        planned = pipeline.plan_fleet(fleet, tell, progress)
     path = output.scenario
     texts = {} if path is None else {path: fleet_draft_text(draft, path.parent).encode()}
     with files.files_written(texts, force=output.force):
-        published = None if output.out is None else publish_fleet(stored, plans)
+        published = None if output.out is None else publish_fleet(planned)
         if output.out is not None and published is not None:
             write_fleet(output.out, published, force=output.force)
     if output.out is not None and published is not None:
-        show_fleet(stored, output.out, published.warnings, as_json=output.json)
+        show_fleet(planned, output.out, published.warnings, as_json=output.json)
     elif output.json:
-        screen.show_json(fleet_document(stored))
+        screen.show_json(fleet_document(planned))
     else:
-        screen.show_markdown(answer_last(fleet_summary(stored)))
+        screen.show_markdown(answer_last(fleet_summary(planned)))
     if path is not None and not output.json:
         screen.show_text(f"The scenario is written to {path}")
 

@@ -55,7 +55,7 @@ def decode_plan(text: bytes, origin: Path) -> Plan:
     """The plan of a plan.json. Raises InputError naming the file and the key that breaks the schema, or was edited."""
     document = _checked(text, origin)
     with without_collection():
-        scenario = scenario_from_section(_question(document, origin), origin.parent, _no_trace)
+        scenario = scenario_from_section(_question(document, origin), origin.parent, no_trace)
     for misprint in placement_misprints(document):
         raise InputError(f"{origin}: {misprint}.", hint=REMEDY)
     plan = _read_plan(document, scenario)
@@ -77,17 +77,18 @@ def _unlike(document: Document, plan: Plan) -> Iterator[str]:
     """What the plan that was read would say otherwise: keys that follow from others. Earlier plans lack some keys."""
     for key, due in plan_answers(plan).items():
         if key in document and key not in ("schema_version", "scenario"):
-            yield from _differences(key, document[key], due)
+            yield from differences(key, document[key], due)
 
 
-def _differences(path: str, actual: Any, due: Any) -> Iterator[str]:
+def differences(path: str, actual: Any, due: Any) -> Iterator[str]:
+    """What a document says otherwise than follows: keys that it lacks aside, numbers to 9 digits."""
     if isinstance(actual, dict) and isinstance(due, dict):
         for key, below in due.items():
             if key in actual:
-                yield from _differences(f"{path}.{key}", actual[key], below)
+                yield from differences(f"{path}.{key}", actual[key], below)
     elif isinstance(actual, list) and isinstance(due, list | tuple) and len(actual) == len(due):
         for row, (value, other) in enumerate(zip(actual, due, strict=True)):
-            yield from _differences(f"{path}.{row}", value, other)
+            yield from differences(f"{path}.{row}", value, other)
     elif not _alike(actual, due):
         yield f"{path}: must follow from the plan, {_figure(due)}, got {_figure(actual)}"
 
@@ -193,7 +194,8 @@ def _shortened(message: str) -> str:
     return message if len(message) <= 200 else f"{message[:80]} ... {message[-100:]}"
 
 
-def _no_trace(trace: RequestTrace) -> LengthProfile:
+def no_trace(trace: RequestTrace) -> LengthProfile:
+    """Refuses a trace where a workload must stand in full. Raises InputError."""
     raise InputError(
         f"workload {trace.name}: a plan must hold its workload in full, got the path of a trace.",
         hint="Plan again from the scenario.",

@@ -22,12 +22,26 @@ def deployments_of(fleet: FleetScenario) -> tuple[Deployment, ...]:
         for service in fleet.interactive
         for scenario in service.scenarios
     ]
-    return (*alone, *(_shared(fleet, group) for group in _groups(fleet)))
+    deployments = (*alone, *(_shared(fleet, group) for group in _groups(fleet)))
+    waiting = (deployment for service in fleet.batches for deployment in batch_deployments(service))
+    _require_names_apart(fleet, [deployment.name for deployment in (*deployments, *waiting)])
+    return deployments
 
 
 def batch_deployments(service: FleetService) -> tuple[Deployment, ...]:
     """Those of work that waits."""
     return tuple(Deployment(scenario=scenario, parts=((service.name, 1.0),)) for scenario in service.scenarios)
+
+
+def _require_names_apart(fleet: FleetScenario, names: Sequence[str]) -> None:
+    """A deployment's name is that of its folder, its objects and its route."""
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(
+            f"fleet {fleet.name}: services: {twice}: must not be called as the deployment of another service, its "
+            "second checkpoint or the pools that several share, is.",
+            hint="Rename the service.",
+        )
 
 
 def _groups(fleet: FleetScenario) -> list[tuple[FleetService, ...]]:

@@ -76,11 +76,12 @@ def _planned(division: DividedFleet, plan_one: PlanOne, tell: Tell) -> tuple[Fle
         if not gpus:
             continue
         tell(f"planning {deployment.name}")
-        scenario = on_gpus(deployment.scenario, gpus)
-        if fleet.objective.kind is FleetAim.TARGET and scenario.objective.target_rps > rate:
-            scenario = replace(scenario, objective=replace(scenario.objective, target_rps=rate * (1 - MET)))
-        counts = tuple((item.gpu.name, item.count) for item in scenario.inventory.items)
-        parts.append(FleetPart(deployment=deployment, gpus=counts, plan=plan_one(scenario)))
+        objective = deployment.scenario.objective
+        if fleet.objective.kind is FleetAim.TARGET and objective.target_rps > rate:
+            objective = replace(objective, target_rps=rate * (1 - MET))
+        posed = replace(deployment, scenario=replace(deployment.scenario, objective=objective))
+        scenario = on_gpus(posed.scenario, gpus)
+        parts.append(FleetPart(deployment=posed, gpus=scenario.inventory.counts, plan=plan_one(scenario)))
     return tuple(parts)
 
 
@@ -88,11 +89,11 @@ def _alone(fleet: FleetScenario, deployment: Deployment, plan_one: PlanOne, tell
     """One service has all nodes, and the plan that it would have without a fleet."""
     tell(f"planning {deployment.name}")
     finished = plan_one(deployment.scenario)
-    used = {gpu: 0 for gpu, _ in _counts(fleet)}
+    used = {gpu: 0 for gpu, _ in fleet.inventory.counts}
     for island in finished.islands:
         used[island.gpu] += island.size if island.phase else 0
     host = {gpu: fleet.host(gpu) for gpu in used}
-    gpus = {gpu: min(count, -(-used[gpu] // host[gpu]) * host[gpu]) for gpu, count in _counts(fleet)}
+    gpus = {gpu: min(count, -(-used[gpu] // host[gpu]) * host[gpu]) for gpu, count in fleet.inventory.counts}
     part = FleetPart(deployment=deployment, gpus=tuple((g, n) for g, n in gpus.items() if n), plan=finished)
     rent = _rent(fleet, (part,))
     _, value = worth_of_rates(fleet, [deployment], [finished.throughput_rps], rent)
@@ -129,10 +130,6 @@ def _bound_alone(fleet: FleetScenario, finished: Plan, value: float) -> float:
     return value
 
 
-def _counts(fleet: FleetScenario) -> tuple[tuple[str, int], ...]:
-    return tuple((item.gpu.name, item.count) for item in fleet.inventory.items)
-
-
 def _rent(fleet: FleetScenario, parts: Sequence[FleetPart]) -> float:
     prices = {item.gpu.name: item.price_usd_per_gpu_hour for item in fleet.inventory.items}
     return sum(prices[gpu] * count for part in parts for gpu, count in part.gpus)
@@ -140,7 +137,7 @@ def _rent(fleet: FleetScenario, parts: Sequence[FleetPart]) -> float:
 
 def _filled(fleet: FleetScenario, parts: Sequence[FleetPart], plan_one: PlanOne, tell: Tell) -> tuple[BatchFill, ...]:
     """What batches do with the nodes that nobody has, one after the other."""
-    spare = dict(_counts(fleet))
+    spare = dict(fleet.inventory.counts)
     for part in parts:
         for gpu, count in part.gpus:
             spare[gpu] -= count

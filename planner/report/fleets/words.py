@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from planner.domain.fleets import FleetAim, StoredFleet
+from planner.domain.fleets import FleetAim, FleetPlan
 from planner.report.fleets.tables import gpu_words, times
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, money, percent, significant, whole
@@ -10,53 +10,53 @@ from planner.report.kit.quantities import counted, money, percent, significant, 
 _CLOSE = 5e-4
 
 
-def verdict(fleet: StoredFleet) -> str:
+def verdict(plan: FleetPlan) -> str:
     """The answer, then how good it is at most: a line of Markdown."""
-    return f"**{_answer(fleet)}**{_price(fleet)} {_proof(fleet)}"
+    return f"**{_answer(plan)}**{_price(plan)} {_proof(plan)}"
 
 
-def _answer(fleet: StoredFleet) -> str:
-    names = counted(len(fleet.services), "service")
-    match fleet.aim:
-        case FleetAim.MULTIPLE if fleet.value >= 1:
-            return f"Each of {names} is promised {times(fleet.value)} its demand, all at once."
+def _answer(plan: FleetPlan) -> str:
+    names = counted(len(plan.shares), "service")
+    match plan.aim:
+        case FleetAim.MULTIPLE if plan.value >= 1:
+            return f"Each of {names} is promised {times(plan.value)} its demand, all at once."
         case FleetAim.MULTIPLE:
-            return f"Each of {names} is promised {_percent(fleet.value)} of its demand: the GPUs are too few for all."
+            return f"Each of {names} is promised {_percent(plan.value)} of its demand: the GPUs are too few for all."
         case FleetAim.TARGET:
-            return f"{money(fleet.value)} USD/hour rent what promises the demands of {names}."
+            return f"{money(plan.value)} USD/hour rent what promises the demands of {names}."
         case FleetAim.WEIGHTED:
-            met = sum(row.share >= 1 - _CLOSE for row in fleet.services)
-            return f"{significant(fleet.value)} requests/s are promised, by weight; {met} of {names} in full."
+            met = sum(row.share >= 1 - _CLOSE for row in plan.shares)
+            return f"{significant(plan.value)} requests/s are promised, by weight; {met} of {names} in full."
         case FleetAim.PRIORITY:
-            met = sum(row.share >= 1 - _CLOSE for row in fleet.services)
+            met = sum(row.share >= 1 - _CLOSE for row in plan.shares)
             return f"{met} of {names} are promised in full, first those that go first."
 
 
-def _price(fleet: StoredFleet) -> str:
-    if fleet.aim is FleetAim.TARGET or fleet.rent_usd_per_hour <= 0:
+def _price(plan: FleetPlan) -> str:
+    if plan.aim is FleetAim.TARGET or plan.rent_usd_per_hour <= 0:
         return ""
-    return f" The GPUs cost {money(fleet.rent_usd_per_hour)} USD/hour."
+    return f" The GPUs cost {money(plan.rent_usd_per_hour)} USD/hour."
 
 
-def _proof(fleet: StoredFleet) -> str:
-    better = "costs less than" if fleet.aim.row.minimises else "reaches more than"
-    bound = f"{money(fleet.bound)} USD/hour" if fleet.aim is FleetAim.TARGET else _bound(fleet)
-    if fleet.gap < _CLOSE:
+def _proof(plan: FleetPlan) -> str:
+    better = "costs less than" if plan.aim.row.minimises else "reaches more than"
+    bound = f"{money(plan.bound)} USD/hour" if plan.aim is FleetAim.TARGET else _bound(plan)
+    if plan.gap < _CLOSE:
         return f"No other division of the GPUs {better} {bound}: this one is as good as the best."
-    return f"No division of the GPUs {better} {bound}: this one is within {_percent(fleet.gap)} of the best."
+    return f"No division of the GPUs {better} {bound}: this one is within {_percent(plan.gap)} of the best."
 
 
-def _bound(fleet: StoredFleet) -> str:
-    return f"{significant(fleet.bound, 4)} {fleet.aim.row.unit}"
+def _bound(plan: FleetPlan) -> str:
+    return f"{significant(plan.bound, 4)} {plan.aim.row.unit}"
 
 
 def _percent(share: float) -> str:
     return f"{significant(100 * share)} %"
 
 
-def short_services(fleet: StoredFleet) -> Iterator[str]:
+def short_services(plan: FleetPlan) -> Iterator[str]:
     """A sentence a service that is promised less than it asks for."""
-    for row in fleet.services:
+    for row in plan.shares:
         if row.share < 1 - _CLOSE:
             yield (
                 f"{escaped(row.service)} gets {percent(row.share)} of its demand: {significant(row.promised_rps)} of "
@@ -64,20 +64,20 @@ def short_services(fleet: StoredFleet) -> Iterator[str]:
             )
 
 
-def idle_words(fleet: StoredFleet) -> str:
+def idle_words(plan: FleetPlan) -> str:
     """What nobody has."""
-    if not fleet.idle:
+    if not plan.idle:
         return "Every GPU has work."
-    gpus = escaped(gpu_words(fleet.idle))
-    return f"Not rented: {gpus}." if fleet.aim is FleetAim.TARGET else f"Nobody has {gpus}."
+    gpus = escaped(gpu_words(plan.idle))
+    return f"Not rented: {gpus}." if plan.aim is FleetAim.TARGET else f"Nobody has {gpus}."
 
 
-def batch_words(fleet: StoredFleet) -> Iterator[str]:
+def batch_words(plan: FleetPlan) -> Iterator[str]:
     """A sentence a service that takes what others leave."""
-    for fill in fleet.batches:
+    for fill in plan.batches:
         name = escaped(fill.service)
-        if not fill.deployment:
-            reason = "no server of its fits on what others leave" if fleet.idle else "others leave no GPU"
+        if fill.part is None:
+            reason = "no server of its fits on what others leave" if plan.idle else "others leave no GPU"
             yield f"{name} does nothing: {reason}."
             continue
         words = f"{name} does {whole(fill.tokens_a_day)} tokens a day on what others leave"
@@ -103,14 +103,14 @@ NODES_OF_TARGET = (
 PLENTY = "One more node of any type is worth nothing: there are more GPUs than the demands need."
 
 
-def worth_words(fleet: StoredFleet) -> str:
+def worth_words(plan: FleetPlan) -> str:
     """What the table of nodes says, or why there is none."""
-    if not any(worth.change for worth in fleet.nodes):
+    if not any(worth.change for worth in plan.worths):
         return PLENTY
-    return NODES_OF_TARGET if fleet.aim is FleetAim.TARGET else NODES
+    return NODES_OF_TARGET if plan.aim is FleetAim.TARGET else NODES
 
 
-def note_words(fleet: StoredFleet) -> str:
+def note_words(plan: FleetPlan) -> str:
     """What the bound rests on."""
-    sentences = [f"{escaped(note[0].upper() + note[1:])}." for note in fleet.note.split("; ") if note]
+    sentences = [f"{escaped(note[0].upper() + note[1:])}." for note in plan.note.split("; ") if note]
     return " ".join(sentences)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from planner import files
+from planner import files, pipeline
 from planner.domain.comparisons import Difference, Verification
 from planner.domain.schedules import Schedule, TariffKind
 from planner.files.disk.documents import read_bytes
@@ -14,8 +14,7 @@ from planner.files.disk.opening import MOST_OF_A_LIST
 from planner.files.plan.batches import indexes
 from planner.files.plan.batches.indexes import read_note
 from planner.files.plan.digests import sealed_text
-from planner.files.plan.fleet_document import holds_fleet
-from planner.files.plan.runs import FLEET_FILE
+from planner.files.plan.fleet_document import folder_of, holds_fleet
 from planner.files.plan.stored_schedules import PLANS_FOLDER, SCHEDULE_FILE, holds_schedule, level_names, load_schedule
 from planner.files.plan.watch_folders import holds_watch
 from planner.files.records import record_document
@@ -38,7 +37,7 @@ MONEY = (
 )
 DIVISION = (
     "fleet.json: how the nodes were divided, its bound, parts of the rent and worths of nodes, as they follow from "
-    "divisions that were not chosen"
+    "divisions that were not chosen (--search divides anew)"
 )
 OWNED = "schedule.json: costs of windows, as they follow from GPUs that no plan has"
 REQUEST = "what was asked for, and how jobs without a plan ended"
@@ -90,25 +89,14 @@ def _written(folder: Path, expected: Mapping[str, bytes]) -> Verification:
 
 
 def _of_fleet(folder: Path, *, search: bool) -> Verification:
-    """Every plan anew; what the document says of them, and the files that are made of it."""
+    """Every plan anew, and the files that are made of the document; with `search` the division anew, too. What the
+    document says of its plans is held against them as it is read."""
     from planner.runs.fleets import own_files, read_fleet  # noqa: PLC0415  (loads what fleets are told with)
 
-    fleet, plans = read_fleet(folder)
-    runs = [_below(folder, folder / part.folder, search=search) for part in fleet.deployments]
-    promises = [
-        Verification(
-            files=(),
-            differences=tuple(
-                document_differences(
-                    FLEET_FILE,
-                    {part.name: part.promise_rps},
-                    {part.name: plans[part.name].throughput_rps * plans[part.name].scenario.routing.margin},
-                )
-            ),
-        )
-        for part in fleet.deployments
-    ]
-    return joined([*runs, *promises, _written(folder, own_files(fleet))], (DIVISION,))
+    plan = read_fleet(folder)
+    runs = [_below(folder, folder / folder_of(part), search=search) for part in plan.plans]
+    again = pipeline.plan_fleet(plan.fleet) if search else plan
+    return joined([*runs, _written(folder, own_files(again))], () if search else (DIVISION,))
 
 
 def _of_schedule(folder: Path, *, search: bool) -> Verification:
