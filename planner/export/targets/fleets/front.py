@@ -83,8 +83,10 @@ def _buffer_bytes(most_bytes: int) -> int:
     return max(_LEAST_BUFFER, _KIB * math.ceil((most_bytes + _HEADERS) / _KIB))
 
 
-def front_process(fleet_plan: FleetPlan, routes: Sequence[ServiceRoute], name: str) -> RouterProcess:
-    """The program with its configuration; raises as `front_config` does."""
+def front_process(
+    fleet_plan: FleetPlan, routes: Sequence[ServiceRoute], name: str, *, cluster: bool = True
+) -> RouterProcess:
+    """The program with its configuration; `cluster`, and what it raises: as of `front_config`."""
     plans = [part.plan for part in fleet_plan.plans]
     images = {key.upper(): image for plan in plans for key, image in plan.scenario.deploy.images}
     buffers = _BUFFERING * _buffer_bytes(max(map(_longest_body, plans)))
@@ -94,7 +96,7 @@ def front_process(fleet_plan: FleetPlan, routes: Sequence[ServiceRoute], name: s
         command=("haproxy", "-db", "-f", f"{{config}}/{CONFIG_FILE}"),
         port=PORT,
         health_path=HEALTH,
-        config=((CONFIG_FILE, front_config(fleet_plan, routes)),),
+        config=((CONFIG_FILE, front_config(fleet_plan, routes, cluster=cluster)),),
         replicas=COPIES,
         cpus=CPUS,
         memory_mib=512 + math.ceil(2 * buffers / _MIB),
