@@ -46,7 +46,8 @@ def rehearsed_run(
     table = RequestTable(requests.arrival_ms, requests.prompt_tokens, requests.answer_tokens, fleet.lengths)
     log = RequestLog(len(table))
     for row, number in enumerate(stations.table.numbers):  # later attempts write over earlier ones
-        _copy(stations.log, row, log, places[number])
+        if number in places:
+            _copy(stations.log, row, log, places[number])
     for outcome in outcomes:
         place = places[outcome.number]
         log.first[place], log.ended[place] = outcome.first_ms, outcome.ended_ms
