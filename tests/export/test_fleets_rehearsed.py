@@ -72,6 +72,9 @@ def test_each_service_is_judged_by_its_own_levels(rehearsal: FleetRehearsal) -> 
 def test_all_requests_are_of_some_service(rehearsal: FleetRehearsal) -> None:
     assert len(rehearsal.outcomes) == 240
     assert sum(result.total.requests for result in rehearsal.rehearsed.results) == pytest.approx(0.9 * 240, abs=2)
+    for rehearsed_part, replayed_part in zip(rehearsal.rehearsed.results, rehearsal.replayed.results, strict=True):
+        taken = [sum(use.requests for use in result.islands) for result in (rehearsed_part, replayed_part)]
+        assert taken[0] == pytest.approx(taken[1], abs=3)  # each was seen at some server, in both
     sent = {row.rehearsed.service: row.rehearsed.requests for row in rehearsal.services}
     total = sum(row.promised_rps for row in rehearsal.services)
     for row in rehearsal.services:
