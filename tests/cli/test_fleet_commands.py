@@ -99,7 +99,7 @@ def test_its_page_leads_to_those_of_its_deployments(planner: Command, run: Path)
 
 def test_commands_of_runs_take_its_deployments(planner: Command, run: Path) -> None:
     assert planner("export", run / "services/chat", "--out", "manifests").status == 0
-    answer = planner("export", run, "--out", "others")
+    answer = planner("explain", run)
     assert answer.status == EXIT_BAD_INPUT
     assert "Give one of its deployments, such as run/services/chat" in answer.err
 
@@ -112,6 +112,9 @@ def test_a_fleet_is_verified(planner: Command, run: Path) -> None:
     assert {row["file"] for row in answer.json["differences"]} == {"services.csv"}  # all else comes out again
     assert {"fleet.json", "summary.md", "services/oss/plan.json"} <= set(answer.json["files"])
     assert any("how the nodes were divided" in sentence for sentence in answer.json["unchecked"])
+    anew = planner("verify", run, "--search", "--json")
+    assert {row["file"] for row in anew.json["differences"]} == {"services.csv"}  # so does the division
+    assert not any("how the nodes were divided" in sentence for sentence in anew.json["unchecked"])
 
 
 def test_demands_that_cannot_be_met_are_told_with_what_would_do(planner: Command) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
-from planner.cli.plan import saved_runs
+from planner.cli.plan import fleet_folders, saved_runs
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -140,6 +140,9 @@ def command(
     priority_class: Annotated[str, typer.Option(help="Name of a PriorityClass to make and use.")] = "",
     queue: Annotated[str, typer.Option(help="Kueue LocalQueue that admits the workloads.")] = "",
     model_volume: Annotated[str, typer.Option(help="Name of a claim for the weights, sized from the model.")] = "",
+    queues: Annotated[
+        bool, typer.Option("--queues", help="Of a fleet: Kueue admits deployments, by quotas that sum to its GPUs.")
+    ] = False,
     grid_cells: Annotated[
         int | None,
         typer.Option(
@@ -217,13 +220,33 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Replace manifests that exist.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Write deployment manifests for a plan; their GPUs sum to the plan's or nothing is written."""
+    """Write deployment manifests for a plan; their GPUs sum to the plan's or nothing is written.
+
+    Of a fleet's folder: a folder a deployment, and what routes requests to them by model."""
     if check is not None:
         _refuse_writing_options(context)
         _check(check, run, schemas, as_json=json)
         return
     if run is None or out is None:
         raise typer.BadParameter("must be given to write manifests", param_hint="RUN" if run is None else "--out")
+    if fleet_folders.of_fleet(run):
+        fleet_folders.export_fleet(
+            context,
+            run,
+            out,
+            target=target,
+            engine=engine,
+            router=router,
+            queues=queues,
+            schemas=_schemas(schemas),
+            force=force,
+            as_json=json,
+        )
+        return
+    if queues:
+        raise InputError(
+            "--queues: goes with the folder of a fleet, got a run.", hint="Give --queue NAME for one plan."
+        )
     plan = saved_runs.read_run(run)
     options = export_options(
         plan.scenario.deploy,

@@ -12,6 +12,7 @@ import typer
 
 from planner.cli import screen
 from planner.cli.plan import saved_runs
+from planner.cli.plan.fleet_folders import of_fleet
 from planner.errors import EXIT_BAD_INPUT, EXIT_INFEASIBLE, InputError
 
 if TYPE_CHECKING:
@@ -150,9 +151,7 @@ class _Rehearsed:
 
 def _read(run: Path, trace: str | None) -> "Plan | FleetPlan":
     """The plan of a run, or that of a fleet's folder."""
-    from planner.files.plan.fleet_document import holds_fleet
-
-    if not holds_fleet(run):
+    if not of_fleet(run):
         return saved_runs.read_run(run)
     if trace is not None:
         raise InputError(

@@ -1,11 +1,13 @@
 """Several plans on one cluster: who chooses nodes first, and what is left for whom comes after."""
 
-from collections.abc import Callable, Collection
+import math
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from planner.domain import Cluster, PlacementSettings, Plan, Scenario
-from planner.domain.fleets import FleetPart, FleetPlan
-from planner.errors import InputError
+from planner.domain.fleets import FleetPart, FleetPlan, ServiceShare
+from planner.errors import InfeasibleError, InputError
+from planner.proposing.fleets.dividing import promised_rps, worth_of_rates
 
 PlaceOne = Callable[[Plan, Scenario], Plan]
 
@@ -27,14 +29,35 @@ def placed_fleet(saved: FleetPlan, cluster: Cluster, settings: PlacementSettings
         placed[part.name] = place_one(part.plan, scenario)
         placement = placed[part.name].placement
         busy |= set() if placement is None else {piece.node for piece in placement.parts}
+    parts = tuple(replace(part, plan=placed[part.name]) for part in saved.parts)
+    shares, value = _worth(saved, parts)
     return replace(
         saved,
-        parts=tuple(replace(part, plan=placed[part.name]) for part in saved.parts),
+        parts=parts,
+        shares=shares,
+        value=value,
         batches=tuple(
             batch if batch.part is None else replace(batch, part=replace(batch.part, plan=placed[batch.part.name]))
             for batch in saved.batches
         ),
     )
+
+
+def _worth(saved: FleetPlan, parts: Sequence[FleetPart]) -> tuple[tuple[ServiceShare, ...], float]:
+    """What placed plans promise each service, and what they are worth together. Raises InfeasibleError where a demand
+    that was met is not met where they lie."""
+    deployments, rates = [part.deployment for part in parts], [part.plan.throughput_rps for part in parts]
+    promised = promised_rps(saved.fleet, deployments, rates)
+    _, value = worth_of_rates(saved.fleet, deployments, rates, saved.rent_usd_per_hour)
+    shares = tuple(replace(row, promised_rps=rps) for row, rps in zip(saved.shares, promised, strict=True))
+    if not math.isfinite(value):
+        short = min(shares, key=lambda row: row.share)
+        raise InfeasibleError(
+            f"fleet {saved.fleet.name}: services: {short.service}: is promised {100 * short.share:.3g} % of its demand "
+            "where its servers lie on these nodes, less than was planned.",
+            hint="Plan for a higher demand, or place the fleet on nodes under one switch.",
+        )
+    return shares, value
 
 
 def _turn(saved: FleetPlan, part: FleetPart) -> tuple[int, int, str]:
