@@ -1,8 +1,9 @@
 """Fleets at hand: several services on one inventory, each deployment a plan."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from planner import pipeline
@@ -140,6 +141,38 @@ class PlannedFleet:
             for part in self.record.parts
         }
         return services_table(pipeline.replay_fleet(self.record, settings, share)).frame()
+
+    def rehearse(
+        self,
+        share: float = 1.0,
+        *,
+        requests: int = 2000,
+        seed: int = 0,
+        slower: float | None = None,
+        minutes: float = 10.0,
+        programs: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> "pd.DataFrame":
+        """The front and all routers as real programs on this machine, before engines simulated at the step times:
+        one row a service and deployment, beside the same requests replayed. `share` of what is promised; `slower`:
+        times that plan time runs as slowly as the wall's (None: as one process keeps up); `minutes` of the wall's time
+        at most; `programs`: words that start haproxy, vllm_router, sglang_router. Raises InputError where one is not
+        there."""
+        from planner.runs.rehearsal.settings import RehearsalSettings, check_fleet_settings
+
+        settings = RehearsalSettings(
+            rate_rps=share * self.record.promise_rps,
+            requests=requests,
+            seed=seed,
+            slower=slower,
+            minutes=minutes,
+            programs=programs,
+        )
+        check_fleet_settings(settings, self.record)
+        # what speaks HTTP is an extra, whose absence the check tells
+        from planner.runs.rehearsal.fleets.rehearsing import rehearse_fleet
+        from planner.runs.rehearsal.fleets.writing import rehearsed_services
+
+        return rehearsed_services(rehearse_fleet(self.record, settings)).frame()
 
     def losses(self) -> "pd.DataFrame":
         """For the loss of one node of every deployment: who lends one, and what all services are still promised."""

@@ -230,6 +230,11 @@ class FleetPlan:
         return self.fleet.objective.kind
 
     @property
+    def promise_rps(self) -> float:
+        """Requests/s that all services with a demand are promised together."""
+        return sum(part.promise_rps for part in self.parts)
+
+    @property
     def plans(self) -> tuple[FleetPart, ...]:
         """All parts, batches' too."""
         return (*self.parts, *(batch.part for batch in self.batches if batch.part is not None))

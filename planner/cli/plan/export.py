@@ -51,6 +51,7 @@ def export_options(
     compute_domains: bool = False,
     router_counts: str = "",
     ranks: str = "",
+    served_names: Sequence[str] | None = None,
 ) -> "DeploySettings":
     """The scenario's settings, with what was typed in their place; the export checks the values.
 
@@ -83,6 +84,7 @@ def export_options(
         "bytes_per_token": bytes_per_token,
         "router_counts": router_counts,
         "ranks": ranks,
+        "served_names": tuple(served_names or ()),
         "monitoring": monitoring or settings.monitoring,
         "autoscaling": autoscaling,
         "prometheus": prometheus,
@@ -197,6 +199,9 @@ def command(
             show_default=False,
         ),
     ] = "",
+    served_name: Annotated[
+        list[str] | None, typer.Option(help="What requests may call the model beside its own name; may be repeated.")
+    ] = None,
     monitoring: Annotated[
         bool, typer.Option("--monitoring", help="PodMonitor and PrometheusRule, too (Prometheus operator).")
     ] = False,
@@ -269,6 +274,7 @@ def command(
         bytes_per_token=bytes_per_token,
         router_counts=router_counts,
         ranks=ranks,
+        served_names=served_name,
         monitoring=monitoring,
         autoscaling=autoscaling,
         prometheus=prometheus,
