@@ -25,6 +25,7 @@ from planner.domain.fleets import Deployment, FleetPlan, FleetPoint, FleetScenar
 from planner.domain.frontier import RivalFleet
 from planner.domain.replay import FleetReplay, ReplayResult, ReplaySweep, ServiceReplay
 from planner.domain.rollouts import Replan
+from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings
 from planner.domain.serving.lending import FleetNodeLoss, FleetSchedule, LendingTerms, ReplayedLevel
 from planner.domain.serving.observed import Observation, ObservedSeries
 from planner.errors import InconsistentPlanError, InputError
@@ -178,6 +179,17 @@ def place_fleet(saved: FleetPlan, cluster: Cluster, settings: PlacementSettings)
     from planner.proposing.fleets.placing import placed_fleet
 
     return placed_fleet(saved, cluster, settings, place)
+
+
+def doubt(
+    saved: Plan, settings: DoubtSettings, knowing: int = 0, progress: Callable[[float], None] = lambda _done: None
+) -> DoubtedPlan:
+    """The plan in draws of what is doubted, its pools as they are; in `knowing` of them with what a plan would serve
+    that had been made knowing them. Raises InputError where nothing is doubted, or the plan has no pools."""
+    from planner.evaluation.doubts import doubted, known_better
+
+    result = doubted(saved, settings, posed, progress)
+    return known_better(saved, result, settings, knowing, plan) if knowing else result
 
 
 def replay(

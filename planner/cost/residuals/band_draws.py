@@ -127,9 +127,13 @@ def _ratios(share: WorkShare) -> Array:
     """eps of every draw. The median is 1 where the band holds 1 inside, else the band's middle."""
     if share.band is None:
         return np.ones(DRAWS)
-    low, high = math.log(share.band.low), math.log(share.band.high)
+    return errors_of(share.band, _scores(share.gpu, share.whose or share.phase))
+
+
+def errors_of(band: Band, scores: Array) -> Array:
+    """eps of normal scores z, two-piece lognormal within a band."""
+    low, high = math.log(band.low), math.log(band.high)
     middle = 0.0 if low < 0 < high else (low + high) / 2
-    scores = _scores(share.gpu, share.whose or share.phase)
     return np.asarray(np.exp(middle + scores / _SCORE * np.where(scores < 0, middle - low, high - middle)))
 
 

@@ -31,6 +31,7 @@ from planner.cost.grid import Degrees
 from planner.cost.queueing import erlang_c
 from planner.cost.service_levels import nic_s
 from planner.cost.serving.buckets import Buckets, Levels
+from planner.cost.serving.paced import paced
 from planner.cost.serving.remembered import remembered
 from planner.cost.serving.waits import POISSON, Arrivals
 from planner.cost.step import Steps
@@ -68,6 +69,7 @@ class DecodeServers:
     drafted: tuple[int | None, ...]
 
     @classmethod
+    @paced(Phase.DECODE)
     @remembered()
     def of(
         cls,
@@ -237,6 +239,10 @@ class DecodeServers:
         """A server of the shape in `row`, started for `batch` sequences a group."""
         shape, overlapped = self.shapes[row]
         return ServerConfig(parallel=shape, batch_size=batch, overlapped=overlapped, drafted=self.drafted[row])
+
+    def at_pace(self, pace: float) -> "DecodeServers":
+        """The same servers where every step is so many times as fast."""
+        return replace(self, step_ms=self.step_ms / pace)
 
     def among(self, rows: Sequence[int]) -> "DecodeServers":
         """Some of the servers."""

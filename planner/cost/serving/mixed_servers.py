@@ -51,10 +51,11 @@ from planner.cost.serving.decode_servers import (
     contexts_of,
     largest_load,
 )
+from planner.cost.serving.paced import paced
 from planner.cost.serving.prefill_servers import HALVINGS
 from planner.cost.serving.prompt_times import PromptTimes, fuller
 from planner.cost.serving.waits import POISSON, Arrivals, FullRanks, RestOfStep, WaitTail, late_share, wait_tail
-from planner.domain import ParallelConfig, ServerConfig
+from planner.domain import ParallelConfig, Phase, ServerConfig
 from planner.errors import InputError
 from planner.units import MS_PER_S
 
@@ -102,6 +103,7 @@ class MixedServers:
     first_token: EngineShares
 
     @classmethod
+    @paced(Phase.MIXED)
     def of(
         cls,
         context: CostContext,
@@ -155,6 +157,10 @@ class MixedServers:
     def config(self, row: int, batch: int) -> ServerConfig:
         """A server of the shape and budget in `row`, started for `batch` sequences a group."""
         return replace(self.decode.config(row, batch), tokens_per_step=int(self.budgets[row]))
+
+    def at_pace(self, pace: float) -> "MixedServers":
+        """The same servers where every pass is so many times as fast."""
+        return replace(self, decode=self.decode.at_pace(pace), prompts=self.prompts.at_pace(pace))
 
     def among(self, rows: Sequence[int]) -> "MixedServers":
         """Some of the servers."""

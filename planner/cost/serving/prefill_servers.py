@@ -43,6 +43,7 @@ from planner.cost.prefix_hits import fresh_tokens, hit_shares, with_points
 from planner.cost.rates import pool_share
 from planner.cost.service_levels import nic_s, transfer_ms
 from planner.cost.serving.buckets import Buckets, Levels, pool_rps
+from planner.cost.serving.paced import paced
 from planner.cost.serving.remembered import remembered
 from planner.cost.serving.step_curves import STEP_TOKENS, StepCurves
 from planner.cost.serving.waits import POISSON, Arrivals, FullRanks, RestOfStep, WaitTail, late_share, wait_tail
@@ -88,6 +89,7 @@ class PrefillServers:
     nic_s: Array
 
     @classmethod
+    @paced(Phase.PREFILL)
     @remembered(order=_in_groups)
     def of(
         cls,
@@ -132,6 +134,10 @@ class PrefillServers:
             fresh=self.fresh if len(self.fresh) == 1 else self.fresh[chosen],
             nic_s=self.nic_s[chosen],
         )
+
+    def at_pace(self, pace: float) -> "PrefillServers":
+        """The same servers where every pass is so many times as fast; transfers are as they were."""
+        return replace(self, prompt_ms=self.prompt_ms / pace, own_ms=self.own_ms / pace, step_ms=self.step_ms / pace)
 
     def _column(self, values: Sequence[int]) -> Array:
         return np.array(values, dtype=float)[:, None]

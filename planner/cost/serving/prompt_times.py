@@ -95,6 +95,17 @@ class PromptTimes:
             fresh=of_prompt,
         )
 
+    def at_pace(self, pace: float) -> "PromptTimes":
+        """The same where every pass is so many times as fast."""
+        return replace(
+            self,
+            added_ms=self.added_ms / pace,
+            squared=self.squared / pace**2,
+            cubed=self.cubed / pace**3,
+            taken_in_ms=self.taken_in_ms / pace,
+            busy_ms=self.busy_ms / pace,
+        )
+
     def among(self, rows: Sequence[int]) -> "PromptTimes":
         """Some of the servers."""
         chosen = list(rows)

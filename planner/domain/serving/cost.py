@@ -6,7 +6,7 @@ from typing import Annotated
 
 from planner.domain.efficiency import Calibration, Measurement
 from planner.domain.keys import FILE, INTERNAL, Bounds, Key
-from planner.domain.layout import Reach
+from planner.domain.layout import Phase, Reach
 from planner.domain.model import CacheFormat
 from planner.domain.serving.speculation import MOST_DRAFTED, Speculation
 from planner.domain.workload import CachedPrefixes, KvCacheRate
@@ -27,6 +27,15 @@ class CostSource(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPace:
+    """How many times as fast servers of a GPU type and phase are as is predicted."""
+
+    gpu: str
+    phase: Phase
+    pace: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CostSettings:
     """How step times are judged. Reference mode heeds `mode` and `kv_cache_rate` alone, and takes a number of that.
 
@@ -35,7 +44,8 @@ class CostSettings:
     `engine`: whose measured kernels count (empty: formulas alone).
     `max_pipeline_stages`: None lets dense models take up to 8, models with experts none. `reach`: where a placed
     replica lies (None: as compactly as NVLink domains and switches allow). `speculation` stands for the `mtp_` keys.
-    `engine`: whose servers these are (empty: any engine's).
+    `engine`: whose servers these are (empty: any engine's). `paces`: where servers are not as fast as predicted, for
+    what-ifs under doubt.
     """
 
     mode: Annotated[CostMode, Key("the planner's own cost model, or the paper's")] = CostMode.DEFAULT
@@ -69,6 +79,7 @@ class CostSettings:
         Speculation | None, Key("how tokens are drafted: auto, none, or a method with its tokens", sparse=True)
     ] = None
     reach: Annotated[Reach | None, INTERNAL] = None
+    paces: Annotated[tuple[ServerPace, ...], INTERNAL] = ()
     engine: Annotated[str, INTERNAL] = ""
     prefixes: Annotated[CachedPrefixes | None, INTERNAL] = None
 

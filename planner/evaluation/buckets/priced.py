@@ -19,6 +19,7 @@ import numpy as np
 
 from planner.cost import CostContext
 from planner.cost.serving import (
+    BATCHES,
     Arrivals,
     Buckets,
     DecodeServers,
@@ -155,6 +156,8 @@ def _priced(
     late = pools[0].late_share
     levels = replace(Levels.of(scenario.slo, workload, None if late is None else np.array([late])), first_ms=first_ms)
     servers = tuple(servers_of(question, pool, buckets, reaches.get(pool.island)) for pool in pools)
+    if scenario.cost.paces:
+        pools = [_admitting(*pair, buckets, levels) for pair in zip(pools, servers, strict=True)]
     full = [_full_rps(pool, of_pool, buckets, levels) for pool, of_pool in zip(pools, servers, strict=True)]
 
     parts = _parts(full, levels, arrivals) and pools[0].phase is not Phase.DECODE
@@ -337,6 +340,19 @@ def servers_of(question: Question, pool: BucketPool, buckets: Buckets, reach: Re
         return DecodeServers.of(context, ways, buckets, longest, drafted=server.drafted)
     budgets = [(server.parallel, server.tokens_per_step)]
     return MixedServers.of(context, budgets, buckets, longest, drafted=server.drafted)
+
+
+def _admitting(pool: BucketPool, servers: Servers, buckets: Buckets, levels: Levels) -> BucketPool:
+    """The pool at the largest batch, up to that which it was started for, that keeps the bound on TPOT: servers that
+    are slower than predicted have fewer sequences at the rates that they keep it at."""
+    if isinstance(servers, PrefillServers):
+        return pool
+    batches = [batch for batch in reversed(BATCHES) if batch <= pool.server.batch_size]
+    for batch in batches:
+        admitted = replace(pool, server=replace(pool.server, batch_size=batch))
+        if _full_rps(admitted, servers, buckets, levels) > 0:
+            return admitted
+    return pool
 
 
 def _full_rps(pool: BucketPool, servers: Servers, buckets: Buckets, levels: Levels) -> float:

@@ -1,0 +1,82 @@
+"""What is not known of a plan: how fast servers are, what is asked, what GPUs cost, which nodes are there; and what a
+plan is worth under that."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from planner.domain.keys import Bounds, Key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoubtSettings:
+    """What is doubted. `demand`, `prices`: deviations of logarithms, 0.2 is about 20 %."""
+
+    speeds: Annotated[bool, Key("servers are as fast as the bands of the cost model say")] = True
+    demand: Annotated[float, Bounds(low=0, high=2), Key("of the rate asked: deviation of its logarithm")] = 0.0
+    prices: Annotated[float, Bounds(low=0, high=2), Key("of each type's price: deviation of its logarithm")] = 0.0
+    unavailable: Annotated[float, Bounds(low=0, high=0.5), Key("chance of a node to be away")] = 0.0
+    draws: Annotated[int, Bounds(low=16, high=4096), Key("of everything that is doubted")] = 256
+
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing is doubted."""
+        return not (self.speeds or self.demand or self.prices or self.unavailable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownBetter:
+    """A draw (by its number), what the plan serves in it, and what a plan would that had been made knowing it."""
+
+    draw: int
+    rate_rps: float
+    knowing_rps: float
+
+    @property
+    def regret(self) -> float:
+        """Share of the rate that one would have had, and has not."""
+        return max(0.0, 1.0 - self.rate_rps / self.knowing_rps) if self.knowing_rps > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoubtedPlan:
+    """A plan in draws of what is doubted: its pools stay, requests are routed anew. `rates_rps`: what it serves within
+    the levels, `demands_rps`: what is asked, `rents`: USD/hour, a number a draw each. `rate_rps`, `promise_rps`: as
+    planned, nothing doubted."""
+
+    name: str
+    rate_rps: float
+    promise_rps: float
+    rates_rps: tuple[float, ...]
+    demands_rps: tuple[float, ...]
+    rents: tuple[float, ...]
+    known_better: tuple[KnownBetter, ...] = ()
+
+    def sure_rps(self, sure: float) -> float:
+        """The rate that is served within the levels with this probability."""
+        ranked = sorted(self.rates_rps)
+        return _quantile(ranked, 1.0 - sure)
+
+    def odds(self, rate_rps: float) -> float:
+        """How likely so much is served within the levels."""
+        return sum(rate >= rate_rps for rate in self.rates_rps) / len(self.rates_rps)
+
+    @property
+    def odds_of_demand(self) -> float:
+        """How likely the levels hold at what is asked."""
+        pairs = zip(self.rates_rps, self.demands_rps, strict=True)
+        return sum(rate >= demand for rate, demand in pairs) / len(self.rates_rps)
+
+    @property
+    def mean_rps(self) -> float:
+        """Of all draws."""
+        return math.fsum(self.rates_rps) / len(self.rates_rps)
+
+
+def _quantile(ranked: Sequence[float], share: float) -> float:
+    """Hazen's: the k-th of n stands for (k - 0.5) / n, lines between."""
+    place = min(max(share * len(ranked) - 0.5, 0.0), len(ranked) - 1.0)
+    below = math.floor(place)
+    above = min(below + 1, len(ranked) - 1)
+    return ranked[below] + (place - below) * (ranked[above] - ranked[below])

@@ -1,0 +1,176 @@
+"""A plan in draws of what is doubted. Its pools stay as they are deployed; requests are routed anew.
+
+| symbol | meaning | unit |
+|---|---|---|
+| eps[g,p] | pace of servers of GPU type g in phase p over the predicted one (`planner.cost.residuals.pace_draws`) | 1 |
+| C[p](eps) | what a phase serves within the levels where every pass takes 1 / eps of its time | requests/s |
+| u[p] | part of a phase that is used, as others stand in for lost nodes: that of the plan as predicted | 1 |
+| rate | min over p of u[p] C[p](eps) | requests/s |
+
+A level is a bound on time, so a rate within levels falls faster than the pace: servers that hold 50 ms a token at 56
+sequences hold it at fewer when they are slower. Servers admit then what keeps the bound on TPOT.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from planner.cost.arrays import Array
+from planner.cost.residuals.pace_draws import normal_scores, pace_dimensions, pace_draws, uniform_draws
+from planner.domain import PHASES, BucketPool, ObjectiveSettings, Phase, Plan, Question, Scenario
+from planner.domain.serving.cost import ServerPace
+from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings, KnownBetter
+from planner.errors import InputError
+from planner.evaluation.buckets.service import BucketService
+from planner.evaluation.buckets.spreads import lost_servers
+
+Paces = Mapping[tuple[str, Phase], Array]
+PlanOne = Callable[[Scenario], Plan]
+Ask = Callable[[Scenario], Question]
+Progress = Callable[[float], None]
+
+
+def doubted(plan: Plan, settings: DoubtSettings, ask: Ask, progress: Progress = lambda _: None) -> DoubtedPlan:
+    """The plan in every draw. `ask`: the question that a scenario poses. Raises InputError where nothing is doubted, or
+    the plan has no pools behind buckets."""
+    _require(plan, settings)
+    draws = _Draws(plan, settings)
+    pools = tuple(replace(pool, share=1.0) for pool in plan.outlook.pools)
+    scenario = replace(plan.scenario, objective=ObjectiveSettings())
+    question = ask(scenario)
+    service = BucketService(question)
+    predicted, together = service.unbroken(pools), service.priced(pools)
+    used = {phase: together.phase_rps(phase) / predicted.phase_rps(phase) for phase in PHASES}
+    # where pools lie, and what a placed plan loses by it, is as planned
+    lying = plan.throughput_rps / together.rate_rps
+    rates = []
+    for number in range(settings.draws):
+        drawn = replace(question, scenario=at_paces(scenario, draws.paces(number)))
+        remaining = draws.remaining(number, pools)
+        served = BucketService(drawn).unbroken(remaining) if _serves_all(pools, remaining) else None
+        rate = 0.0 if served is None else lying * min(used[phase] * served.phase_rps(phase) for phase in PHASES)
+        rates.append(rate)
+        progress((number + 1) / settings.draws)
+    return DoubtedPlan(
+        name=plan.scenario.name,
+        rate_rps=plan.throughput_rps,
+        promise_rps=plan.outlook.promise_rps,
+        rates_rps=tuple(rates),
+        demands_rps=tuple(float(rate) for rate in draws.demands_rps),
+        rents=tuple(float(rent) for rent in draws.rents),
+    )
+
+
+def known_better(
+    plan: Plan, doubtful: DoubtedPlan, settings: DoubtSettings, count: int, plan_one: PlanOne
+) -> DoubtedPlan:
+    """With what plans would serve that had been made knowing, in `count` draws from bad to good ones."""
+    draws, order = _Draws(plan, settings), np.argsort(doubtful.rates_rps, kind="stable")
+    rows = []
+    for place in range(count):
+        number = int(order[int((place + 0.5) / count * len(order))])
+        best = plan_one(at_paces(plan.scenario, draws.paces(number)))
+        rate = doubtful.rates_rps[number]
+        # what a plan made knowing serves is no less than what this one does: the search's gap may say otherwise
+        rows.append(KnownBetter(draw=number, rate_rps=rate, knowing_rps=max(rate, best.throughput_rps)))
+    return replace(doubtful, known_better=tuple(rows))
+
+
+def at_paces(scenario: Scenario, paces: Mapping[tuple[str, Phase], float]) -> Scenario:
+    """The scenario where servers are so many times as fast as predicted."""
+    rows = tuple(ServerPace(gpu=gpu, phase=phase, pace=pace) for (gpu, phase), pace in paces.items())
+    return replace(scenario, cost=replace(scenario.cost, paces=rows))
+
+
+def _require(plan: Plan, settings: DoubtSettings) -> None:
+    name = plan.scenario.name
+    if not plan.outlook.pools:
+        raise InputError(
+            f"plan {name}: doubt: must be of pools behind buckets, got {plan.scenario.beyond_buckets or 'none'}.",
+            hint="Plan it with routing.form buckets.",
+        )
+    banded = settings.speeds and any(estimate.band for estimate in plan.provenance.estimates)
+    if settings.nothing or not (banded or settings.demand or settings.prices or settings.unavailable):
+        raise InputError(
+            f"plan {name}: doubt: must doubt something, got nothing: "
+            + ("its speeds have no band." if settings.speeds else "all of it is 0."),
+            hint="Doubt the demand, prices or nodes, as --demand 0.2.",
+        )
+
+
+class _Draws:
+    """Everything that is doubted, number by number."""
+
+    def __init__(self, plan: Plan, settings: DoubtSettings) -> None:
+        self.plan, self._settings = plan, settings
+        used = {(pool.gpu, pool.phase) for pool in plan.outlook.pools}
+        every = {(row.gpu, row.phase): row.band for row in plan.provenance.estimates if (row.gpu, row.phase) in used}
+        bands = {key: band for key, band in every.items() if band is not None} if settings.speeds else {}
+        self._types = sorted({pool.gpu for pool in plan.outlook.pools})
+        columns = pace_dimensions(list(bands))
+        points = uniform_draws(settings.draws, columns + 1 + 2 * len(self._types), plan.scenario.search.seed)
+        self._paces = pace_draws(bands, points[:, :columns])
+        self.demands_rps = self._demand_rps * np.exp(settings.demand * normal_scores(points[:, columns]))
+        of_types = columns + 1
+        priced = np.exp(settings.prices * normal_scores(points[:, of_types : of_types + len(self._types)]))
+        self.rents = priced @ np.array([self._rent(gpu) for gpu in self._types])
+        self._away = points[:, of_types + len(self._types) :]
+
+    @property
+    def _demand_rps(self) -> float:
+        """What is asked: the objective's demand, else what is promised."""
+        return self.plan.scenario.objective.demand_rps or self.plan.outlook.promise_rps
+
+    def _rent(self, gpu: str) -> float:
+        item = self.plan.scenario.inventory.item(gpu)
+        return item.price_usd_per_gpu_hour * sum(
+            pool.count * pool.server.parallel.devices for pool in self.plan.outlook.pools if pool.gpu == gpu
+        )
+
+    def paces(self, number: int) -> dict[tuple[str, Phase], float]:
+        """Of every GPU type and phase."""
+        return {key: float(values[number]) for key, values in self._paces.items()}
+
+    def remaining(self, number: int, pools: Sequence[BucketPool]) -> tuple[BucketPool, ...]:
+        """The pools without the servers on nodes that are away."""
+        if not self._settings.unavailable:
+            return tuple(pools)
+        for column, gpu in enumerate(self._types):
+            pools = self._without(pools, gpu, self._nodes_away(gpu, float(self._away[number, column])), number)
+        return tuple(pools)
+
+    def _nodes_away(self, gpu: str, chance: float) -> int:
+        """How many nodes of a type are away, by its place in the binomial distribution."""
+        host = self.plan.scenario.inventory.item(gpu).gpu.gpus_per_host
+        gpus = sum(p.count * p.server.parallel.devices for p in self.plan.outlook.pools if p.gpu == gpu)
+        nodes, away = math.ceil(gpus / host), 0
+        sure = (1 - self._settings.unavailable) ** nodes
+        below = sure
+        while below < chance and away < nodes:
+            away += 1
+            odds = self._settings.unavailable / (1 - self._settings.unavailable)
+            sure *= (nodes - away + 1) / away * odds
+            below += sure
+        return away
+
+    def _without(self, pools: Sequence[BucketPool], gpu: str, nodes: int, number: int) -> tuple[BucketPool, ...]:
+        """Nodes are lost one at a time, each of a pool drawn by its GPUs."""
+        hosts = {item.gpu.name: item.gpu.gpus_per_host for item in self.plan.scenario.inventory.items}
+        luck = np.random.default_rng([self.plan.scenario.search.seed, number])
+        for _ in range(nodes):
+            weights = np.array([p.count * p.server.parallel.devices * (p.gpu == gpu) for p in pools], dtype=float)
+            if not weights.any():
+                break
+            first = int(luck.choice(len(pools), p=weights / weights.sum()))
+            lost = lost_servers(pools, hosts, first, 1)
+            reduced = (replace(pool, count=pool.count - lost.get(k, 0)) for k, pool in enumerate(pools))
+            pools = [pool for pool in reduced if pool.count > 0]
+        return tuple(pools)
+
+
+def _serves_all(pools: Sequence[BucketPool], remaining: Sequence[BucketPool]) -> bool:
+    """Whether every bucket still has a pool."""
+    every, still = ({(pool.phase, pool.start, pool.end) for pool in some} for some in (pools, remaining))
+    return every == still
