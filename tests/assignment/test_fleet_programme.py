@@ -15,7 +15,7 @@ from planner.domain.fleets import FleetAim
 from planner.errors import InfeasibleError
 
 SEEDS = (*range(0, 40, 2), 7, 15, 31, 39)
-"""Every kind of fleet that is drawn: with two and three stocks, shared nodes, losses, shared pools, one place or two."""
+"""Every kind of fleet: two and three stocks, shared nodes, losses, shared pools, one place in the order or two."""
 FEW = (1, 7, 10, 12, 21)
 EXACT = AssignmentSettings(gap=0.0)
 SLACK = 1e-5
