@@ -31,6 +31,7 @@ COMMANDS = {  # the module, and its function where that is not `command`
     "replan": "replanning.replan",
     "replay": "plan.replay",
     "routers": "plan.routers",
+    "doubt": "plan.doubt",
     "rehearse": "plan.rehearse",
     "check": "plan.checks:check",
     "export": "plan.export",

@@ -16,6 +16,7 @@ from planner.domain.objective import ObjectiveSettings
 from planner.domain.placement import PlacementSettings
 from planner.domain.serving.cost import CostMode, CostSettings, CostSource
 from planner.domain.serving.deploy import DeploySettings
+from planner.domain.serving.doubt import DoubtSettings
 from planner.domain.serving.network import KvTraffic, NetworkSettings
 from planner.domain.serving.programs import PROGRAMS, Surroundings, router_of
 from planner.domain.serving.routers import RouterBehaviour, behaviour_of
@@ -242,6 +243,7 @@ class Scenario:
     simplicity: float = SIMPLICITY
     serving: ServingForm | None = DEFAULT_SERVING
     survive: SurvivalSettings = field(default_factory=SurvivalSettings)
+    doubt: DoubtSettings = field(default_factory=DoubtSettings)
     engine: EngineProfile = field(default_factory=EngineProfile)
     deploy: DeploySettings = field(default_factory=DeploySettings)
     changes: ChangePolicy = field(default_factory=ChangePolicy)

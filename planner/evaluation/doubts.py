@@ -20,6 +20,7 @@ import numpy as np
 from planner.cost.arrays import Array
 from planner.cost.residuals.pace_draws import normal_scores, pace_dimensions, pace_draws, uniform_draws
 from planner.domain import PHASES, BucketPool, ObjectiveSettings, Phase, Plan, Question, Scenario
+from planner.domain.fleets import on_gpus
 from planner.domain.serving.cost import ServerPace
 from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings, KnownBetter
 from planner.errors import InputError
@@ -71,7 +72,7 @@ def known_better(
     rows = []
     for place in range(count):
         number = int(order[int((place + 0.5) / count * len(order))])
-        best = plan_one(at_paces(plan.scenario, draws.paces(number)))
+        best = plan_one(at_paces(draws.with_nodes(number), draws.paces(number)))
         rate = doubtful.rates_rps[number]
         # what a plan made knowing serves is no less than what this one does: the search's gap may say otherwise
         rows.append(KnownBetter(draw=number, rate_rps=rate, knowing_rps=max(rate, best.throughput_rps)))
@@ -140,6 +141,17 @@ class _Draws:
         for column, gpu in enumerate(self._types):
             pools = self._without(pools, gpu, self._nodes_away(gpu, float(self._away[number, column])), number)
         return tuple(pools)
+
+    def with_nodes(self, number: int) -> Scenario:
+        """The plan's scenario without the nodes that are away."""
+        scenario = self.plan.scenario
+        if not self._settings.unavailable:
+            return scenario
+        counts = dict(scenario.inventory.counts)
+        for column, gpu in enumerate(self._types):
+            host = scenario.inventory.item(gpu).gpu.gpus_per_host
+            counts[gpu] -= host * self._nodes_away(gpu, float(self._away[number, column]))
+        return on_gpus(scenario, {gpu: max(0, count) for gpu, count in counts.items()})
 
     def _nodes_away(self, gpu: str, chance: float) -> int:
         """How many nodes of a type are away, by its place in the binomial distribution."""

@@ -42,6 +42,10 @@ PANELS = {
         "explain": (
             "Say why a plan, or one of its pools, is what it is: rivals, limits, what binds, and what would change it."
         ),
+        "doubt": (
+            "What is a plan worth under doubt? How sure each rate is, the odds of the promise, what knowing would "
+            "bring."
+        ),
         "compare": "Hold runs beside each other: rates, prices, gaps, levels, pools, and what was asked of each.",
         "sweep": "Plan a scenario at every combination of values of its keys; one table and one page of all.",
         "batch": (

@@ -22,6 +22,7 @@ from planner.domain import (
     SizeSet,
 )
 from planner.domain.changes import ChangePolicy
+from planner.domain.serving.doubt import DoubtSettings
 from planner.files.cluster.cluster_documents import cluster_document
 from planner.files.disk.names import shipped_models, shipped_workloads
 from planner.files.engines import engine_document
@@ -62,6 +63,7 @@ def scenario_document(scenario: Scenario, cluster: dict[str, object] | None = No
         "simplicity": scenario.simplicity,
         "serving": scenario.serving_form.value,
         "survive": record_document(scenario.survive),
+        **({"doubt": record_document(scenario.doubt)} if scenario.doubt != DoubtSettings() else {}),
         **({"deploy": record_document(scenario.deploy)} if scenario.deploy != DeploySettings() else {}),
         **_changes(scenario),
     }
@@ -126,6 +128,7 @@ FREE = frozenset(
         "name",
         "node_selectors",
         "deploy",
+        "doubt",
         "changes",
         "assignment.work_limit",  # an evaluation that ended within it is the same within another
         "search.processes",

@@ -24,6 +24,7 @@ from planner.domain import (
     Scenario,
 )
 from planner.domain.changes import ChangePolicy
+from planner.domain.serving.doubt import DoubtSettings
 from planner.domain.serving.routing import DEFAULT_SERVING, SIMPLICITY, ServingForm
 from planner.errors import InputError
 from planner.files.cluster.clusters import read_cluster
@@ -100,6 +101,7 @@ _KEYS = (
     "simplicity",
     "serving",
     "survive",
+    "doubt",
     "deploy",
     "changes",
 )
@@ -261,6 +263,7 @@ def _question(
         simplicity=document.number("simplicity", default=SIMPLICITY, low=0, below=1),
         serving=document.choice("serving", ServingForm) if "serving" in document else DEFAULT_SERVING,
         survive=read_survival(document.section("survive", optional=True)),
+        doubt=read_record(DoubtSettings, document.section("doubt", optional=True)),
         deploy=read_record(DeploySettings, document.section("deploy", optional=True)),
         changes=read_record(ChangePolicy, document.section("changes", optional=True)),
     )

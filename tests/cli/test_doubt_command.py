@@ -1,0 +1,59 @@
+"""`planner doubt`: the odds of a saved plan on the terminal, as JSON and in files."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from command_line import Command
+
+from planner import files, pipeline
+from planner.domain import Plan
+from planner.errors import EXIT_BAD_INPUT
+from planner.files.scenario.scenarios import scenario_from_document
+from planner.report.kit.quantities import rate
+from planner.workload import summarize
+
+
+@cache
+def small_plan() -> Plan:
+    """Eight GPUs that keep a bound on TPOT."""
+    document = {
+        "name": "doubted",
+        "model": "qwen3-30b-a3b-fp8",
+        "workload": "azure-conv-2023",
+        "inventory": {"H20": 8},
+        "serving": "aggregated",
+        "ranges": {"width": 4096},
+        "slo": {"ttft_ms": 2000, "tpot_ms": 40, "percentile": 95},
+    }
+    return pipeline.plan(scenario_from_document(document, origin="the tests", base=Path(), summarize=summarize))
+
+
+def test_the_command_tells_odds_and_writes_its_files(planner: Command, here: Path) -> None:
+    files.write_run(Path("run"), {"plan.json": files.encode_plan(small_plan())})
+    answer = planner("doubt", "run", "--draws", "32", "--demand", "0.2", "--sure", "0.85", "--out", "doubt", "--json")
+    assert answer.status == 0
+    row = next(row for row in answer.json["sure"] if row["sure"] == 0.8)
+    assert 0 < row["rate_rps"] < answer.json["rate_rps"]
+    assert answer.json["asked_rps"] < row["rate_rps"]
+    assert {path.name for path in Path("doubt").iterdir()} == {"doubt.md", "doubt.html", "draws.csv"}
+    assert len(Path("doubt/draws.csv").read_text().splitlines()) == 33
+    text = planner("doubt", "run", "--draws", "32", "--demand", "0.2").out
+    assert f"80 % sure: {rate(row['rate_rps'])} requests/s" in text
+    assert planner("doubt", "run", "--draws", "32", "--out", "doubt").status == EXIT_BAD_INPUT  # it is there already
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--sure", "1.2"), "--sure: must be above 0 and below 1, got 1.2"),
+        (("--draws", "3"), "draws must be"),
+        (("--demand", "-1"), "demand must be"),
+        (("--known-speeds",), "must doubt something"),
+    ],
+)
+def test_bad_doubts_are_refused(planner: Command, here: Path, flags: tuple[str, ...], words: str) -> None:
+    files.write_run(Path("run"), {"plan.json": files.encode_plan(small_plan())})
+    answer = planner("doubt", "run", *flags)
+    assert answer.status == EXIT_BAD_INPUT
+    assert words in answer.err
