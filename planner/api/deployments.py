@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from planner.api.changes import ChangedDeployment
     from planner.api.compared import ComparedPlans, VerifiedRun
-    from planner.api.doubts import PlanInDoubt
+    from planner.api.replays import PlanInDoubt
     from planner.api.observations import ObservedPlan
     from planner.api.replays import ReplayedPlan, SweptRates
     from planner.domain import Cluster, LengthProfile, PlacementSettings, RequestTrace, Scenario
@@ -257,8 +257,8 @@ class PlannedDeployment:
         """The plan in draws of what is doubted (`speeds`, `demand`, `prices`, `unavailable`, `draws`); in `knowing` of
         them beside a plan made knowing them. Raises InputError."""
         from planner import pipeline
-        from planner.api.doubts import PlanInDoubt
-        from planner.runs.doubts import doubt_settings
+        from planner.api.replays import PlanInDoubt
+        from planner.runs.questions.doubts import doubt_settings
 
         settings = doubt_settings(self.record, **doubts)
         return PlanInDoubt(pipeline.doubt(self.record, settings, knowing), settings)

@@ -8,7 +8,7 @@ from command_line import Command
 
 from planner import files, pipeline
 from planner.domain import Plan
-from planner.errors import EXIT_BAD_INPUT
+from planner.errors import EXIT_BAD_INPUT, EXIT_INFEASIBLE
 from planner.files.scenario.scenarios import scenario_from_document
 from planner.report.kit.quantities import rate
 from planner.workload import summarize
@@ -57,3 +57,27 @@ def test_bad_doubts_are_refused(planner: Command, here: Path, flags: tuple[str, 
     answer = planner("doubt", "run", *flags)
     assert answer.status == EXIT_BAD_INPUT
     assert words in answer.err
+
+
+LINE = ("cheapest", "--rps", "20", "--model", "qwen3-30b-a3b-fp8", "--workload", "azure-conv-2023", "--ttft", "1s",
+        "--tpot", "20ms", "--serving", "aggregated", "--offer", "offer.yaml", "--json")  # fmt: skip
+
+
+def test_to_be_sure_costs_more(planner: Command, here: Path) -> None:
+    Path("offer.yaml").write_text("gpus: {H20: {usd_per_hour: 1}}\n")
+    predicted = planner(*LINE).json
+    sure = planner(*LINE, "--sure", "0.9", "--out", "run").json
+    assert sure["price_usd_per_hour"] > predicted["price_usd_per_hour"]
+    assert (sure["sure"], sure["bound"], "sure" in predicted) == (0.9, None, False)
+    assert sure["sure_rps"] >= 20
+    told = planner("doubt", "run", "--sure", "0.9", "--json").json
+    assert told["asked_rps"] == pytest.approx(sure["sure_rps"])
+
+
+def test_what_no_offer_makes_sure_is_told(planner: Command, here: Path) -> None:
+    Path("offer.yaml").write_text("gpus: {H20: {usd_per_hour: 1, count: 2}}\n")
+    answer = planner(*LINE, "--sure", "0.99")
+    assert answer.status == EXIT_INFEASIBLE, answer.out
+    assert planner(*LINE, "--sure", "0").status == EXIT_BAD_INPUT
+    both = planner("cheapest", "--service", "c=gpt-oss-20b:azure-conv-2023:9", "--sure", "0.8")
+    assert "--sure: goes without --service" in both.err

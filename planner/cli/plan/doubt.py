@@ -38,7 +38,7 @@ def command(
     from planner.report.doubts.page import doubt_document, doubt_page
     from planner.report.kit.markdown import page_text
     from planner.report.kit.quantities import percent, rate
-    from planner.runs.doubts import NAMES, doubt_files, doubt_settings, require_sure
+    from planner.runs.questions.doubts import NAMES, doubt_files, doubt_settings, require_sure
 
     plan = saved_runs.read_run(run)
     settings = doubt_settings(plan, demand=demand, prices=prices, unavailable=unavailable, draws=draws,

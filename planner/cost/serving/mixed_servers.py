@@ -92,9 +92,8 @@ class _Mix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MixedServers:
-    """Servers of one GPU type that do both phases. `budgets`: tokens of a rank's pass, shape (servers,); `decode`: the
-    same servers with nothing to take in, less the buffers of a pass; `prompts`: what prompts take of them; `gain`: g;
-    `first_token`: fixed time (ms) and TPOTs that a first token takes beside its prompt's chunks."""
+    """Servers of one type for both phases. `budgets`: tokens of a rank's pass, (servers,); `decode`: them without prompts
+    and the buffers of a pass; `prompts`: what these take; `gain`: g; `first_token`: its fixed time (ms), and TPOTs."""
 
     budgets: Array
     decode: DecodeServers
@@ -159,7 +158,7 @@ class MixedServers:
         return replace(self.decode.config(row, batch), tokens_per_step=int(self.budgets[row]))
 
     def at_pace(self, pace: float) -> "MixedServers":
-        """The same servers where every pass is so many times as fast."""
+        """Every pass so many times as fast."""
         return replace(self, decode=self.decode.at_pace(pace), prompts=self.prompts.at_pace(pace))
 
     def among(self, rows: Sequence[int]) -> "MixedServers":

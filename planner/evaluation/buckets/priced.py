@@ -12,6 +12,7 @@ larger X than if all of its bucket's requests had such servers as its own, as th
 | X[pool] | min(sum n f, f / c sum n c) | requests/s |
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -347,12 +348,19 @@ def _admitting(pool: BucketPool, servers: Servers, buckets: Buckets, levels: Lev
     are slower than predicted have fewer sequences at the rates that they keep it at."""
     if isinstance(servers, PrefillServers):
         return pool
-    batches = [batch for batch in reversed(BATCHES) if batch <= pool.server.batch_size]
-    for batch in batches:
-        admitted = replace(pool, server=replace(pool.server, batch_size=batch))
-        if _full_rps(admitted, servers, buckets, levels) > 0:
-            return admitted
-    return pool
+    batches = [batch for batch in BATCHES if batch < pool.server.batch_size]
+
+    def admitted(batch: int) -> BucketPool:
+        return replace(pool, server=replace(pool.server, batch_size=batch))
+
+    def breaks(batch: int) -> bool:
+        return _full_rps(admitted(batch), servers, buckets, levels) <= 0
+
+    if not breaks(pool.server.batch_size):
+        return pool
+    # the larger a batch, the later its tokens: the first that breaks the bound comes after all that keep it
+    first = bisect_left(batches, True, key=breaks)
+    return admitted(batches[first - 1]) if first else pool
 
 
 def _full_rps(pool: BucketPool, servers: Servers, buckets: Buckets, levels: Levels) -> float:

@@ -30,6 +30,7 @@ def answer_text(answer: MoneyAnswer) -> str:
     rows = [
         ("rent" if answer.question is not MoneyQuestion.MAX else "fleet", _fleet(answer)),
         ("rate", _rate(answer)),
+        ("sure", _sure(answer)),
         ("price", _price(answer)),
         ("levels", _levels(answer.plan)),
         ("proven", _proof(answer)),
@@ -110,6 +111,16 @@ def _levels(plan: Plan) -> str:
     none = "" if plan.outlook.levels_set else "; no levels were asked for: give --ttft and --tpot"
     given_up = given_up_words(plan, load)
     return f"{times} at {rate} requests/s{none}{f'; given up: {given_up}' if given_up else ''}"
+
+
+def _sure(answer: MoneyAnswer) -> str:
+    if answer.sure is None:
+        return ""
+    sure, held = answer.sure
+    return (
+        f"{significant(held)} requests/s are served within the levels with {100 * sure:g} %; the least rent was "
+        "sought, not proven"
+    )
 
 
 def _proof(answer: MoneyAnswer) -> str:
@@ -294,6 +305,7 @@ def answer_document(
         "burst_rps": plan.outlook.burst_rps,
         "latency": [_latency(row, statistic) for row in plan.outlook.latencies],
         "objective": "USD/hour" if answer.question is MoneyQuestion.CHEAPEST else "requests/s",
+        **({} if answer.sure is None else {"sure": answer.sure[0], "sure_rps": answer.sure[1]}),
         "bound": answer.bound,
         "gap": answer.gap,
         "serving": _forms(plan),
