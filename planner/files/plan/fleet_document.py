@@ -35,8 +35,8 @@ def stored_fleet(plan: FleetPlan) -> StoredFleet:
         share_nodes=plan.fleet.share_nodes,
         inventory=tuple((item.gpu.name, item.count) for item in plan.fleet.inventory.items),
         value=float(plan.value),
-        bound=float(plan.bound),
-        gap=float(plan.gap),
+        bound=None if plan.bound is None else float(plan.bound),
+        gap=None if plan.gap is None else float(plan.gap),
         rent_usd_per_hour=float(plan.rent_usd_per_hour),
         services=plan.shares,
         deployments=tuple(
@@ -55,6 +55,7 @@ def stored_fleet(plan: FleetPlan) -> StoredFleet:
         ),
         idle=plan.idle,
         note=plan.note,
+        searched=plan.searched,
     )
 
 

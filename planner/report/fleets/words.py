@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from planner.domain.fleets import FleetAim, StoredFleet
+from planner.domain.fleets import FleetAim, FleetJudge, StoredFleet
 from planner.report.fleets.tables import gpu_words, times
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, money, percent, significant, whole
@@ -12,11 +12,27 @@ _CLOSE = 5e-4
 
 def verdict(fleet: StoredFleet) -> str:
     """The answer, then how good it is at most: a line of Markdown."""
-    return f"**{_answer(fleet)}**{_price(fleet)} {_proof(fleet)}"
+    sentences = (f"**{_answer(fleet)}**{_price(fleet)}", _proof(fleet), _search_words(fleet))
+    return " ".join(filter(None, sentences))
+
+
+def _search_words(fleet: StoredFleet) -> str:
+    """What was searched for, and what that gained."""
+    searched = fleet.searched
+    if searched is None:
+        return ""
+    by = "on the cluster's nodes" if searched.judged is FleetJudge.PLACED else "by replays"
+    tried = f"{counted(searched.divisions, 'division')} judged {by}"
+    exact = f"what the programme divides for by formulas, worth {significant(searched.exact, 4)} there"
+    if searched.gain <= 0:
+        return f"Of {tried} none is better than {exact}."
+    return f"It is the best of {tried}, {_percent(searched.gain)} better than {exact}."
 
 
 def _answer(fleet: StoredFleet) -> str:
     names = counted(len(fleet.services), "service")
+    if fleet.searched is not None and fleet.searched.judged is FleetJudge.REPLAYED:
+        return f"Replays hold the levels of {names} at {significant(fleet.value)} {fleet.aim.row.unit}, all at once."
     match fleet.aim:
         case FleetAim.MULTIPLE if fleet.value >= 1:
             return f"Each of {names} is promised {times(fleet.value)} its demand, all at once."
@@ -39,15 +55,16 @@ def _price(fleet: StoredFleet) -> str:
 
 
 def _proof(fleet: StoredFleet) -> str:
+    if fleet.bound is None or fleet.gap is None:
+        return "Nothing proves how far that is from the best."
     better = "costs less than" if fleet.aim.row.minimises else "reaches more than"
-    bound = f"{money(fleet.bound)} USD/hour" if fleet.aim is FleetAim.TARGET else _bound(fleet)
+    unit = fleet.aim.row.unit
+    bound = (
+        f"{money(fleet.bound)} USD/hour" if fleet.aim is FleetAim.TARGET else f"{significant(fleet.bound, 4)} {unit}"
+    )
     if fleet.gap < _CLOSE:
         return f"No other division of the GPUs {better} {bound}: this one is as good as the best."
     return f"No division of the GPUs {better} {bound}: this one is within {_percent(fleet.gap)} of the best."
-
-
-def _bound(fleet: StoredFleet) -> str:
-    return f"{significant(fleet.bound, 4)} {fleet.aim.row.unit}"
 
 
 def _percent(share: float) -> str:
