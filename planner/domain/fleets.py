@@ -83,7 +83,7 @@ class FleetObjective:
     rounds: Annotated[int, Bounds(low=1, high=1000), Key("of placed and replayed: of the search")] = 5
     divisions: Annotated[int, Bounds(low=2, high=1000), Key("of placed and replayed: judged in a round")] = 8
     arrivals: Annotated[ArrivalProcess, Key("of replayed: poisson or gamma")] = ArrivalProcess.POISSON
-    requests: Annotated[int, Bounds(low=1000, high=1_000_000), Key("of replayed: of one replay")] = 10_000
+    requests: Annotated[int, Bounds(low=1000, high=1_000_000), Key("of replayed: of one replay, at least")] = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,8 +231,8 @@ class DivisionSearch:
     programme's is worth by that judge, `value`: what the plan's is, both in the objective's unit. `rates_rps`: what the
     judge leaves each service of the plan, the margin of promises taken off.
 
-    Of replays both are of `fresh_seeds`, with twice the `requests` of one on `search_seeds`, by which the plan's was
-    chosen; all divisions meet the same ones.
+    Of replays both are of `fresh_seeds`, with twice the `requests` (at most, of a deployment) of one on `search_seeds`,
+    by which the plan's was chosen; all divisions meet the same ones.
     """
 
     judged: FleetJudge

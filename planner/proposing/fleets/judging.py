@@ -20,6 +20,9 @@ from planner.proposing.feasibility import posed
 from planner.proposing.fleets.dividing import Gpus, worth_of_rates
 from planner.proposing.fleets.placing import PlaceOne, placed_parts
 
+SHORTEST_S = 30.0
+"""Of a stream of requests: each stays for seconds, and an overload shows once as many have come as stay at once."""
+
 Division = tuple[Gpus, ...]
 """GPUs: a row a deployment, a column a type of the inventory."""
 
@@ -127,10 +130,11 @@ def _placed(part: FleetPart, plan: Plan | InfeasibleError) -> FleetPart | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayStreams:
-    """Requests of a replay, and the seeds that each rate is replayed with: those of all divisions."""
+    """Requests of a replay of each deployment, and the seeds that each rate is replayed with: those of all
+    divisions."""
 
     seeds: tuple[int, ...]
-    requests: int
+    requests: tuple[int, ...]
 
 
 class ReplayedDivisions:
@@ -158,19 +162,20 @@ class ReplayedDivisions:
 
     def _rate(self, j: int, gpus: Gpus, part: FleetPart, streams: ReplayStreams) -> float:
         if (j, gpus, streams) not in self._rates:
-            self._rates[j, gpus, streams] = replayed_rps(self._planned.fleet, part, streams)
+            requests = streams.requests[j]
+            self._rates[j, gpus, streams] = replayed_rps(self._planned.fleet, part, streams.seeds, requests)
         return self._rates[j, gpus, streams]
 
 
-def replayed_rps(fleet: FleetScenario, part: FleetPart, streams: ReplayStreams) -> float:
+def replayed_rps(fleet: FleetScenario, part: FleetPart, seeds: tuple[int, ...], requests: int) -> float:
     """The highest rate (requests/s) of a deployment at which the levels of each of its services seem to hold; 0 where
     none does. Rates of all deployments stand on the same rungs."""
     scenario = part.deployment.scenario
     settings = ReplaySettings(
         router=scenario.router,
         arrivals=arrivals_of(replace(scenario, objective=ObjectiveSettings(arrivals=fleet.objective.arrivals))),
-        seeds=streams.seeds,
-        requests=streams.requests,
+        seeds=seeds,
+        requests=requests,
         length_spread=scenario.router.length_spread,
     )
     replaying = PlanReplay(part.plan, posed(part.plan.scenario).workload, scenario.workload, settings)

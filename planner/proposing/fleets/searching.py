@@ -5,6 +5,7 @@ proposes the others. What is chosen on the requests of a search has to be better
 division stays: the plan is never worse than that.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,6 +14,7 @@ from planner.domain.fleets import Deployment, DivisionSearch, FleetAim, FleetJud
 from planner.errors import InfeasibleError
 from planner.proposing.fleets.dividing import DividedFleet, Tell, promised_rps
 from planner.proposing.fleets.judging import (
+    SHORTEST_S,
     Division,
     DivisionJudge,
     JudgedDivision,
@@ -124,7 +126,7 @@ def search_division(
     fleet, deployments = divided.pricing.fleet, divided.pricing.deployments
     seed = deployments[0].scenario.search.seed
     planned = PlannedDeployments(fleet, deployments, plan_one)
-    judge, search = _judge_of(fleet, planned, place_one, seed)
+    judge, search = _judge_of(divided, planned, place_one, seed)
     divisions = FleetDivisions(fleet, deployments, divided.gpus)
     judgements = _Judgements(divisions, judge)
     best = _best(divisions, judgements, fleet, deployments, tell)
@@ -145,16 +147,19 @@ def search_division(
 
 
 def _judge_of(
-    fleet: FleetScenario, planned: PlannedDeployments, place_one: PlaceOne, seed: int
+    divided: DividedFleet, planned: PlannedDeployments, place_one: PlaceOne, seed: int
 ) -> tuple[DivisionJudge, DivisionSearch]:
     """The fleet's judge, and what there is to tell of it before it has judged."""
-    objective = fleet.objective
+    objective = planned.fleet.objective
     search = DivisionSearch(judged=objective.judged, divisions=1, exact=0.0, value=0.0, rates_rps=())
     if objective.judged is FleetJudge.PLACED:
         return PlacedDivisions(planned, place_one), search
-    streams = ReplayStreams(seeds=search_seeds(seed), requests=objective.requests)
-    fresh = ReplayStreams(seeds=fresh_seeds(seed), requests=LONGER * objective.requests)
-    search = replace(search, requests=streams.requests, search_seeds=streams.seeds, fresh_seeds=fresh.seeds)
+    # a stream of so many requests is over too soon where it comes at a high rate
+    rates = divided.pricing.needed(divided.value)
+    requests = tuple(max(objective.requests, math.ceil(SHORTEST_S * rate)) for rate in rates)
+    streams = ReplayStreams(seeds=search_seeds(seed), requests=requests)
+    fresh = ReplayStreams(seeds=fresh_seeds(seed), requests=tuple(LONGER * number for number in requests))
+    search = replace(search, requests=max(requests), search_seeds=streams.seeds, fresh_seeds=fresh.seeds)
     return ReplayedDivisions(planned, streams, fresh), search
 
 
