@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -15,7 +17,8 @@ from planner.domain.fleets import FleetScenario
 from planner.files.scenario.fleets import fleet_from_document
 from planner.proposing.fleets import searching
 from planner.proposing.fleets.deployments import deployments_of
-from planner.proposing.fleets.judging import Division, JudgedDivision, PlannedDeployments
+from planner.proposing.fleets.dividing import DividedFleet
+from planner.proposing.fleets.judging import Division, JudgedDivision, PlannedDeployments, ReplayedDivisions
 from planner.proposing.search import DivisionCounts, DivisionSpace
 from planner.workload import summarize
 
@@ -116,10 +119,26 @@ def test_the_same_seed_asks_for_the_same_divisions_another_one_for_others() -> N
     assert searched(4, "multiple", rounds=1)[0].asked_for[6:] != first[6:8]
 
 
-def test_the_programmes_division_stays_where_none_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Drawn, "value", lambda self, division: self._planned.judged(division, (None,) * 2, (1.0, 1.0)))
-    _, divisions, best = searched(0, "multiple", rounds=1)
-    assert best.division == divisions.division(divisions.solved)
+SPARE = [((16, 8), (0, 8)), ((8, 8), (0, 8)), ((0, 8), (0, 8))]
+
+
+@pytest.mark.parametrize("better", [False, True])
+def test_of_equal_divisions_the_programmes_stays_and_of_better_ones_that_with_fewest_gpus(better: bool) -> None:
+    class Level(Drawn):
+        """Every division is worth as much as any; `better`: but for the programme's."""
+
+        def judge(self, division: Division) -> JudgedDivision:
+            rate = 2.0 if better and division != ((24, 8), (0, 8)) else 1.0
+            return self._planned.judged(division, (None,) * 2, (rate, rate))
+
+    fleet = fleet_of(rounds=1)
+    judge = Level(fleet, 0)
+    divisions = searching.FleetDivisions(fleet, judge.deployments, [{"H20": 24, "H200": 8}, {"H200": 8}])
+    judgements = searching._Judgements(divisions, judge)
+    for division in SPARE:
+        judgements.of(divisions.layout(tuple(tuple(n // 8 for n in row) for row in division)))
+    best = searching._best(divisions, judgements, fleet, judge.deployments, lambda _: None)
+    assert best.division == (SPARE[-1] if better else ((24, 8), (0, 8)))
 
 
 @pytest.fixture
@@ -147,6 +166,8 @@ def test_points_between_divisions_are_rounded_within_the_nodes(space: DivisionSp
         assert all(n >= 0 for row in counts for n in row)
         for stock, limit, used in zip(space.stocks, space.limits, map(sum, zip(*counts, strict=True)), strict=True):
             assert used <= stock.units
+            if sum(point[name] for name in limit.names) >= stock.units + 1.5:
+                assert used == stock.units
             if sum(point[name] for name in limit.names) <= stock.units - 1.5:
                 assert abs(used - sum(point[name] for name in limit.names)) <= 1.5
 
@@ -164,3 +185,16 @@ def test_gpus_beside_whole_nodes_stay_where_they_were() -> None:
     divisions = searching.FleetDivisions(fleet, deployments_of(fleet), odd)
     assert divisions.solved == ((2, 1), (0, 0))
     assert divisions.division(((0, 2), (3, 1))) == ((4, 16), (28, 8))
+
+
+def test_streams_at_high_rates_have_requests_for_half_a_minute() -> None:
+    """A thousand requests at hundreds a second are over before an overload shows."""
+    fleet = fleet_of()
+    planned = PlannedDeployments(fleet, deployments_of(fleet), lambda _: pytest.fail("nothing is planned"))
+    divided = SimpleNamespace(value=1.0, pricing=SimpleNamespace(needed=lambda value: [10.0 * value, 500.0 * value]))
+    judge, search = searching._judge_of(cast("DividedFleet", divided), planned, lambda plan, _: plan, 3)
+    assert isinstance(judge, ReplayedDivisions)
+    assert judge._streams.requests == (10_000, 15_000)
+    assert judge._fresh.requests == (20_000, 30_000)
+    assert not {*judge._streams.seeds} & {*judge._fresh.seeds}
+    assert search.requests == 15_000
