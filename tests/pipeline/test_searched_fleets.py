@@ -12,13 +12,23 @@ from test_placing import cluster_of
 from planner import pipeline
 from planner.domain import Cluster, Plan, Pod, Scenario
 from planner.domain.arrivals import ReplaySettings
-from planner.domain.fleets import FleetAim, FleetJudge, FleetObjective, FleetPart, FleetPlan, FleetScenario, on_gpus
+from planner.domain.fleets import (
+    BatchFill,
+    FleetAim,
+    FleetJudge,
+    FleetObjective,
+    FleetPart,
+    FleetPlan,
+    FleetScenario,
+    on_gpus,
+)
 from planner.errors import InfeasibleError, InputError
 from planner.files import cluster_document
 from planner.files.plan.fleet_document import fleet_text, plans_of, stored_fleet
 from planner.files.scenario.fleets import fleet_from_document
-from planner.proposing.fleets import judging
-from planner.proposing.fleets.deployments import deployments_of
+from planner.proposing.fleets import judging, planning, searching
+from planner.proposing.fleets.deployments import batch_deployments, deployments_of
+from planner.proposing.fleets.placing import placed_parts
 from planner.proposing.fleets.planning import planned_fleet
 from planner.report.fleets.page import fleet_summary
 from planner.workload import summarize
@@ -76,6 +86,7 @@ def _replayed_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return _REPLAYED[key]
 
     monkeypatch.setattr(judging, "replayed_rps", once)
+    monkeypatch.setattr(searching, "fresh_seeds", lambda _seed: (50,))  # one of three: a third of the time
 
 
 @cache
@@ -200,7 +211,7 @@ def test_a_fleet_comes_out_placed_and_its_bound_is_of_formulas() -> None:
 
 def _lying_at(nodes: dict[str, float]) -> Any:
     """Placing that takes the first nodes of each type, and leaves a plan a share of its rate by the node."""
-    template = pipeline.place(plan_one(_scenario("chat", {"H200": 8})), _on(TWO))
+    template = pipeline.place(_chat_plan(), _on(TWO))
 
     def place(plan: Plan, scenario: Scenario) -> Plan:
         assert scenario.cluster is not None
@@ -244,6 +255,54 @@ def test_nodes_choose_the_best_of_all_divisions(kind: str) -> None:
     assert plan.searched.divisions == 9
     assert plan.value == pytest.approx(max(values))
     assert plan.value >= plan.searched.exact
+
+
+def test_batches_lie_on_nodes_that_no_service_has_or_do_nothing() -> None:
+    fleet = fleet_of("placed", NIGHT, cluster=TWO)
+    place, (night,) = _lying_at({"a-0": 1.0, "b-0": 0.5}), batch_deployments(fleet.batches[0])
+    chat = FleetPart(deployment=deployments_of(fleet)[0], gpus=(("H200", 8),), plan=place(_chat_plan(), _on(TWO)))
+    for gpu, gets in (("H20", 0.5), ("H200", 0.0)):
+        part = FleetPart(deployment=night, gpus=((gpu, 8),), plan=plan_one(on_gpus(night.scenario, {gpu: 8})))
+        fill = BatchFill(service="night", part=part, tokens_a_day=1.0)
+        (placed,) = planning._placed_fills(fleet, [chat], [fill], place)
+        tokens = night.scenario.workload.mean_input_tokens + night.scenario.workload.mean_output_tokens
+        assert placed.tokens_a_day == pytest.approx(gets * part.promise_rps * tokens * 86_400)
+        if placed.part is not None and placed.part.plan.placement is not None:
+            assert {piece.node for piece in placed.part.plan.placement.parts} == {"b-0"}
+        assert (placed.part is None) is (gets == 0)
+
+
+def test_work_that_waits_lies_beside_the_services() -> None:
+    """Three plans, the last of which has one node more than services need."""
+    three = cluster_of({"a": ("H200", 1), "b": ("H20", 2)})
+    fleet = fleet_of("placed", NIGHT, cluster=three, kind="weighted", rounds=1, divisions=2)
+    items = tuple(replace(item, count=16) if item.gpu.name == "H20" else item for item in fleet.inventory.items)
+    inventory = replace(fleet.inventory, items=items)
+    services = tuple(
+        replace(s, demand_rps=1.0, scenarios=tuple(replace(c, inventory=inventory) for c in s.scenarios))
+        for s in fleet.services
+    )
+    fleet = replace(fleet, inventory=inventory, services=services)
+    plan = planned_fleet(fleet, plan_one, _lying_at({"a-0": 1.0, "b-0": 1.0, "b-1": 1.0}))
+    nodes = [piece.node for part in plan.plans if part.plan.placement for piece in part.plan.placement.parts]
+    assert [part.name for part in plan.plans] == ["chat", "code", "night"]
+    assert sorted(nodes) == ["a-0", "b-0", "b-1"]
+
+
+def test_each_plan_of_three_has_a_node_of_its_own() -> None:
+    fleet = replace(fleet_of("placed", NIGHT, cluster=TWO), cluster=cluster_of({"b": ("H20", 3)}))
+    deployments = (*batch_deployments(fleet.batches[0]), *deployments_of(fleet))
+    parts = [
+        FleetPart(deployment=d, gpus=(("H20", 8),), plan=plan_one(on_gpus(d.scenario, {"H20": 8}))) for d in deployments
+    ]
+    outcome = placed_parts(fleet, parts, _lying_at({"b-0": 1.0, "b-1": 1.0, "b-2": 1.0}))
+    nodes = [plan.placement.parts[0].node for plan in outcome.plans if isinstance(plan, Plan) and plan.placement]
+    assert nodes == ["b-2", "b-0", "b-1"]  # batches last
+    assert outcome.busy == {"b-0", "b-1", "b-2"}
+
+
+def _chat_plan() -> Plan:
+    return plan_one(_scenario("chat", {"H200": 8}))
 
 
 def test_nodes_without_room_for_a_service_are_told() -> None:
