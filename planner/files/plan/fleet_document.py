@@ -15,6 +15,7 @@ from planner.domain.fleets import (
     BatchFill,
     BatchTerms,
     Deployment,
+    DivisionSearch,
     FleetObjective,
     FleetPart,
     FleetPlan,
@@ -63,8 +64,8 @@ def fleet_document(plan: FleetPlan) -> Document:
         "aim": plan.aim.value,
         "inventory": dict(plan.fleet.inventory.counts),
         "value": float(plan.value),
-        "bound": float(plan.bound),
-        "gap": float(plan.gap),
+        "bound": None if plan.bound is None else float(plan.bound),
+        "gap": None if plan.gap is None else float(plan.gap),
         "rent_usd_per_hour": float(plan.rent_usd_per_hour),
         "services": [record_document(share) for share in plan.shares],
         "deployments": [_part(plan, part) for part in plan.plans],
@@ -72,6 +73,7 @@ def fleet_document(plan: FleetPlan) -> Document:
         "batches": [_fill(fill) for fill in plan.batches],
         "idle": dict(plan.idle),
         "note": plan.note,
+        **({} if plan.searched is None else {"searched": record_document(plan.searched)}),
         "question": _question(plan.fleet),
     }
 
@@ -150,10 +152,11 @@ def load_fleet_run(source: Path) -> FleetPlan:
         parts=tuple(part for name, part in parts.items() if name not in waiting),
         shares=tuple(read_record(ServiceShare, row) for row in document.sections("services")),
         value=document.number("value"),
-        bound=document.number("bound"),
+        bound=None if document.is_empty("bound") else document.number("bound"),
         worths=tuple(read_record(NodeWorth, row) for row in document.sections("nodes")),
         batches=tuple(_read_fill(row, parts) for row in document.sections("batches")),
         note=document.printable("note", empty=True),
+        searched=read_record(DivisionSearch, document.section("searched")) if "searched" in document else None,
     )
     _require_consistent(plan, document, file)
     return plan
