@@ -24,13 +24,14 @@ from planner.domain.fleets import (
 )
 from planner.errors import InfeasibleError, InputError
 from planner.files import cluster_document
-from planner.files.plan.fleet_document import fleet_text, plans_of, stored_fleet
+from planner.files.plan.fleet_document import fleet_text, load_fleet_run
 from planner.files.scenario.fleets import fleet_from_document
 from planner.proposing.fleets import judging, planning, searching
 from planner.proposing.fleets.deployments import batch_deployments, deployments_of
 from planner.proposing.fleets.placing import placed_parts
 from planner.proposing.fleets.planning import planned_fleet
 from planner.report.fleets.page import fleet_summary
+from planner.runs.fleets import publish_fleet, write_fleet
 from planner.workload import summarize
 
 SLO = {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 95}
@@ -151,7 +152,7 @@ def test_replays_claim_no_bound_and_their_report_says_so() -> None:
     plan = replayed()
     assert (plan.bound, plan.gap) == (None, None)
     assert "no bound" in plan.note
-    summary = fleet_summary(stored_fleet(plan))
+    summary = fleet_summary(plan)
     assert "Replays hold the levels of 2 services at" in summary
     assert "Nothing proves how far" in summary
     assert "9 divisions judged by replays" in summary
@@ -160,7 +161,7 @@ def test_replays_claim_no_bound_and_their_report_says_so() -> None:
 def test_equal_seeds_give_equal_bytes() -> None:
     fleet = fleet_of("replayed", requests=1000, rounds=2, divisions=8)
     again = planned_fleet(fleet, plan_one, pipeline.place)
-    assert fleet_text(stored_fleet(again)) == fleet_text(stored_fleet(replayed()))
+    assert fleet_text(again) == fleet_text(replayed())
 
 
 def test_another_division_has_to_be_better_on_fresh_requests(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +206,7 @@ def test_a_fleet_comes_out_placed_and_its_bound_is_of_formulas() -> None:
     assert plan.bound is not None
     assert by_formula.bound == plan.bound >= plan.value
     assert "nodes only take from what formulas allow" in plan.note
-    assert set(plans_of(plan)) == {"chat", "code"}
+    assert {part.name for part in plan.plans} == {"chat", "code"}
     assert [fill.part for fill in plan.batches] == [None]
 
 
@@ -331,5 +332,12 @@ def test_gains_are_shares_of_the_programmes_division() -> None:
     assert searched.gain == pytest.approx(0.25)
     assert searched.judged is FleetJudge.REPLAYED
     assert plan.fleet.objective.kind is FleetAim.MULTIPLE
-    words = fleet_summary(stored_fleet(replace(plan, searched=searched, value=2.5)))
+    words = fleet_summary(replace(plan, searched=searched, value=2.5))
     assert "the best of 9 divisions judged by replays, 25.0 % better than" in words
+
+
+def test_what_was_searched_is_read_back(tmp_path: Path) -> None:
+    plan = replayed()
+    write_fleet(tmp_path / "fleet", publish_fleet(plan, figures=False))
+    read = load_fleet_run(tmp_path / "fleet")
+    assert (read.searched, read.bound, read.fleet.objective) == (plan.searched, None, plan.fleet.objective)

@@ -27,11 +27,11 @@ from planner.domain.fleets import (
 from planner.domain.schedules import RateSeries, RateWindow
 from planner.errors import InputError
 from planner.files.disk.opening import is_folder, is_there
-from planner.files.plan.digests import read_sealed, sealed_text
+from planner.files.plan.digests import read_sealed, require_schema, sealed_text
 from planner.files.plan.plan_document import plan_digest
 from planner.files.plan.plan_reader import differences, no_trace
 from planner.files.plan.runs import FLEET_FILE, SERVICES_FOLDER, load_run
-from planner.files.records import Document, read_record, record_document
+from planner.files.records import Document, load_record, read_record, record_document
 from planner.files.scenario.scenario_documents import scenario_document
 from planner.files.scenario.scenarios import scenario_from_section
 from planner.files.sections import Section, top_level
@@ -156,10 +156,18 @@ def load_fleet_run(source: Path) -> FleetPlan:
         worths=tuple(read_record(NodeWorth, row) for row in document.sections("nodes")),
         batches=tuple(_read_fill(row, parts) for row in document.sections("batches")),
         note=document.printable("note", empty=True),
-        searched=read_record(DivisionSearch, document.section("searched")) if "searched" in document else None,
+        searched=_read_search(document),
     )
     _require_consistent(plan, document, file)
     return plan
+
+
+def _read_search(document: Section) -> DivisionSearch | None:
+    if "searched" not in document:
+        return None
+    row = document.section("searched").plain()
+    require_schema(DivisionSearch, row, f"{document.file}: searched", hint=REMEDY)
+    return load_record(DivisionSearch, row)
 
 
 def _require_consistent(plan: FleetPlan, document: Section, file: Path) -> None:
