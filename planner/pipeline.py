@@ -64,15 +64,15 @@ def plan(
 def plan_fleet(
     fleet: FleetScenario, tell: Callable[[str], None] = lambda _step: None, progress: ReportProgress = no_progress
 ) -> FleetPlan:
-    """Plan several services on one inventory: its nodes are divided, and every deployment planned on its own. `tell`
-    hears of each step.
+    """Plan several services on one inventory: its nodes are divided, and every deployment planned on its own; where the
+    objective judges divisions by nodes or replays, the division is searched for. `tell` hears of each step.
 
     Raises InfeasibleError where demands or floors cannot be met together, or a service cannot be served at all,
     InputError where services cannot share pools.
     """
     from planner.proposing.fleets.planning import planned_fleet
 
-    return planned_fleet(fleet, lambda scenario: plan(scenario, progress), tell)
+    return planned_fleet(fleet, lambda scenario: plan(scenario, progress), place, tell)
 
 
 def growth_of_fleet(

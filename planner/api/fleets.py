@@ -54,13 +54,13 @@ class PlannedFleet:
         return self.record.aim.row.unit
 
     @property
-    def bound(self) -> float:
-        """No division of the GPUs among deployable pools has a better value."""
+    def bound(self) -> float | None:
+        """No division of the GPUs among deployable pools has a better value; None where nothing bounds it."""
         return self.record.bound
 
     @property
-    def gap(self) -> float:
-        """How far the value is from its bound, as a share: 0.02 is 2 %."""
+    def gap(self) -> float | None:
+        """How far the value is from its bound, as a share: 0.02 is 2 %; None where it has none."""
         return self.record.gap
 
     @property
@@ -197,7 +197,8 @@ class PlannedFleet:
 
     def __repr__(self) -> str:
         names = ", ".join(row.service for row in self.record.shares)
-        return f"<fleet {self.name} of {names}: {self.value:.4g} {self.unit}, bound {self.bound:.4g}>"
+        bound = "no bound" if self.bound is None else f"bound {self.bound:.4g}"
+        return f"<fleet {self.name} of {names}: {self.value:.4g} {self.unit}, {bound}>"
 
     def _repr_html_(self) -> str:
         from planner.report.fleets.words import verdict

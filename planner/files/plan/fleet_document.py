@@ -15,6 +15,7 @@ from planner.domain.fleets import (
     BatchFill,
     BatchTerms,
     Deployment,
+    DivisionSearch,
     FleetObjective,
     FleetPart,
     FleetPlan,
@@ -26,11 +27,11 @@ from planner.domain.fleets import (
 from planner.domain.schedules import RateSeries, RateWindow
 from planner.errors import InputError
 from planner.files.disk.opening import is_folder, is_there
-from planner.files.plan.digests import read_sealed, sealed_text
+from planner.files.plan.digests import read_sealed, require_schema, sealed_text
 from planner.files.plan.plan_document import plan_digest
 from planner.files.plan.plan_reader import differences, no_trace
 from planner.files.plan.runs import FLEET_FILE, SERVICES_FOLDER, load_run
-from planner.files.records import Document, read_record, record_document
+from planner.files.records import Document, load_record, read_record, record_document
 from planner.files.scenario.scenario_documents import scenario_document
 from planner.files.scenario.scenarios import scenario_from_section
 from planner.files.sections import Section, top_level
@@ -63,8 +64,8 @@ def fleet_document(plan: FleetPlan) -> Document:
         "aim": plan.aim.value,
         "inventory": dict(plan.fleet.inventory.counts),
         "value": float(plan.value),
-        "bound": float(plan.bound),
-        "gap": float(plan.gap),
+        "bound": None if plan.bound is None else float(plan.bound),
+        "gap": None if plan.gap is None else float(plan.gap),
         "rent_usd_per_hour": float(plan.rent_usd_per_hour),
         "services": [record_document(share) for share in plan.shares],
         "deployments": [_part(plan, part) for part in plan.plans],
@@ -72,6 +73,7 @@ def fleet_document(plan: FleetPlan) -> Document:
         "batches": [_fill(fill) for fill in plan.batches],
         "idle": dict(plan.idle),
         "note": plan.note,
+        **({} if plan.searched is None else {"searched": record_document(plan.searched)}),
         "question": _question(plan.fleet),
     }
 
@@ -150,13 +152,22 @@ def load_fleet_run(source: Path) -> FleetPlan:
         parts=tuple(part for name, part in parts.items() if name not in waiting),
         shares=tuple(read_record(ServiceShare, row) for row in document.sections("services")),
         value=document.number("value"),
-        bound=document.number("bound"),
+        bound=None if document.is_empty("bound") else document.number("bound"),
         worths=tuple(read_record(NodeWorth, row) for row in document.sections("nodes")),
         batches=tuple(_read_fill(row, parts) for row in document.sections("batches")),
         note=document.printable("note", empty=True),
+        searched=_read_search(document),
     )
     _require_consistent(plan, document, file)
     return plan
+
+
+def _read_search(document: Section) -> DivisionSearch | None:
+    if "searched" not in document:
+        return None
+    row = document.section("searched").plain()
+    require_schema(DivisionSearch, row, f"{document.file}: searched", hint=REMEDY)
+    return load_record(DivisionSearch, row)
 
 
 def _require_consistent(plan: FleetPlan, document: Section, file: Path) -> None:
