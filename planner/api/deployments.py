@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
     from planner.api.changes import ChangedDeployment
     from planner.api.compared import ComparedPlans, VerifiedRun
-    from planner.api.replays import PlanInDoubt
     from planner.api.observations import ObservedPlan
-    from planner.api.replays import ReplayedPlan, SweptRates
+    from planner.api.replays import PlanInDoubt, ReplayedPlan, SweptRates
     from planner.domain import Cluster, LengthProfile, PlacementSettings, RequestTrace, Scenario
     from planner.domain.arrivals import ReplaySettings
     from planner.export import ExportOptions

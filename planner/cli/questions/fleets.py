@@ -81,8 +81,8 @@ def cheapest(
 ) -> None:
     """What does this rate cost? The cheapest fleet that promises it within the levels, proven."""
     from planner.domain.serving.doubt import DoubtSettings
-    from planner.runs.questions.doubts import require_sure
     from planner.runs.questions import cheapest_fleet
+    from planner.runs.questions.doubts import require_sure
     from planner.runs.questions.surely import surely_cheapest
 
     gpus = options.offer_of(offer, prices)

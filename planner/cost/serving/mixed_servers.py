@@ -92,8 +92,8 @@ class _Mix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MixedServers:
-    """Servers of one type for both phases. `budgets`: tokens of a rank's pass, (servers,); `decode`: them without prompts
-    and the buffers of a pass; `prompts`: what these take; `gain`: g; `first_token`: its fixed time (ms), and TPOTs."""
+    """Servers of one type for both phases. `budgets`: tokens of a rank's pass, (servers,); `decode`: them without
+    prompts and buffers; `prompts`: what these take; `gain`: g; `first_token`: its fixed time (ms), and TPOTs."""
 
     budgets: Array
     decode: DecodeServers
@@ -184,28 +184,25 @@ class MixedServers:
         )
 
     def _mix(self, buckets: Buckets, deviations: float = 0.0) -> _Mix:
-        """What the servers do of the buckets; `late_tpot_ms` at so many standard deviations."""
+        """What they do of the buckets; `late_tpot_ms` at so many standard deviations."""
         answer, _, mean, spread = self.decode.loads(buckets)
         wide = (len(self.budgets), len(mean), len(_GRID))
         alone = self.decode.times_at(np.broadcast_to(mean[None, :, None], wide))
         varied, prompt = self._spread_of(buckets)[..., None], self._mean(buckets)[..., None]
-        begun = _GRID * self.gain[:, None, None] / answer[:, None]
-        ranks = self.decode.ranks[:, None, None]
+        begun, ranks = _GRID * self.gain[:, None, None] / answer[:, None], self.decode.ranks[:, None, None]
         fill = fuller(begun, prompt, varied * prompt, self.budgets[:, None, None], ranks)
         added = fill * (buckets.weights @ self.prompts.added_ms)
         share = _GRID / answer[:, None]  # prompts that begin in a TPOT
-        tpot = alone + share * added
+        tpot, gain = alone + share * added, self.gain[:, None, None]
         longer = self.decode.times_at(mean[None, :, None] + deviations * spread[None, :, None] / np.sqrt(_GRID)) - alone
         more = deviations * np.sqrt(varied / _GRID) * share * added
-        rates = ranks * _GRID * MS_PER_S / (answer[:, None] * tpot)
-        gain = self.gain[:, None, None]
         return _Mix(
             tpot_ms=tpot,
             late_tpot_ms=tpot + np.hypot(longer, more),
             squared=gain * alone**2 + share * fill**2 * (buckets.weights @ self.prompts.squared),
             cubed=gain**2 * alone**3 + share * fill**3 * (buckets.weights @ self.prompts.cubed),
             busy_ms=buckets.weights @ self.prompts.busy_ms,
-            rates=rates,
+            rates=ranks * _GRID * MS_PER_S / (answer[:, None] * tpot),
         )
 
     def full_rps(self, buckets: Buckets, levels: Levels, only: int | None = None) -> tuple[Array, Array]:

@@ -79,7 +79,7 @@ def odds_plot(result: DoubtedPlan) -> Plot:
     )
 
 
-def _asked(result: DoubtedPlan, settings: DoubtSettings) -> str:
+def _demand_words(result: DoubtedPlan, settings: DoubtSettings) -> str:
     spread = f", {percent(settings.demand)} more or less" if settings.demand else ""
     middle = sorted(result.demands_rps)[len(result.demands_rps) // 2]
     odds = percent(result.odds_of_demand)
@@ -120,7 +120,7 @@ def doubt_page(result: DoubtedPlan, settings: DoubtSettings) -> Page:
     doubted = f"Doubted in {settings.draws} draws: {'; '.join(_doubts(settings))}."
     sections = [
         section("odds", "How sure", *paragraphs(HOW), chart_of(odds_plot(result)), levels(result).block()),
-        section("asked", "What is asked", *paragraphs(_asked(result, settings), _rents(result, settings))),
+        section("asked", "What is asked", *paragraphs(_demand_words(result, settings), _rents(result, settings))),
     ]
     if result.known_better:
         sections.append(section("knowing", "Had it been known", *paragraphs(_regrets(result)), knowing(result).block()))
