@@ -25,6 +25,7 @@ from planner.proposing.fleets.dividing import (
     MET,
     DividedFleet,
     FleetPricing,
+    SharePlans,
     Tell,
     divided,
     promised_rps,
@@ -44,13 +45,28 @@ def planned_fleet(fleet: FleetScenario, plan_one: PlanOne, tell: Tell = lambda _
     deployments = deployments_of(fleet)
     if len(deployments) == 1:
         return _alone(fleet, deployments[0], plan_one, tell)
+    return fleet_on(best_division(fleet, deployments, tell), plan_one, tell)
+
+
+def best_division(
+    fleet: FleetScenario,
+    deployments: Sequence[Deployment],
+    tell: Tell = lambda _: None,
+    plans: SharePlans | None = None,
+) -> DividedFleet:
+    """As `divided`; where demands or floors cannot be met, the error says how far they can be and what would do."""
     try:
-        division = divided(fleet, deployments, tell)
+        division = divided(fleet, deployments, tell, plans)
     except InfeasibleError:
         raise _not_met(fleet, deployments) from None
     if not math.isfinite(division.value):  # plans on their shares fall short of what the programme thought
         raise _not_met(fleet, deployments)
-    parts = _planned(division, plan_one, tell)
+    return division
+
+
+def fleet_on(division: DividedFleet, plan_one: PlanOne, tell: Tell = lambda _: None) -> FleetPlan:
+    """The plan of a fleet on divided nodes; batches fill what is left."""
+    fleet, parts = division.pricing.fleet, _planned(division, plan_one, tell)
     rates = [part.plan.throughput_rps for part in parts]
     used = [part.deployment for part in parts]
     rent = _rent(fleet, parts)
