@@ -75,7 +75,8 @@ class FleetStep:
 class FleetChange:
     """A fleet's plan that takes another's place. `lower_rps`: of every service the smaller of its old and its new
     promise, which shares are of. `best_value`: of the best division, whatever moves. `moved_gpus`: GPUs of nodes that
-    change hands, by type; `best_moved_gpus`: of the best division. `guessed`: only types of lost GPUs were named."""
+    change hands, by type; `best_moved_gpus`: of the best division. `guessed`: only types of lost GPUs were named;
+    `short`: types of which the inventory has fewer than ran, so that some count as lost."""
 
     before: FleetPlan
     plan: FleetPlan
@@ -87,6 +88,7 @@ class FleetChange:
     moved_gpus: GpuCounts
     best_moved_gpus: GpuCounts
     guessed: bool = False
+    short: tuple[str, ...] = ()
 
     def share_of(self, service: str, promised_rps: float) -> float:
         """Of the smaller of its old and its new promise; 1 of none."""

@@ -67,6 +67,7 @@ def changed_fleet(
         moved_gpus=moved,
         best_moved_gpus=best_moved,
         guessed=standing.guessed,
+        short=standing.short,
     )
 
 
