@@ -19,6 +19,7 @@ from planner.replanning.fleets.near_divisions import ENOUGH, NearDivision, near_
 from planner.replanning.fleets.ordering import ordered
 from planner.replanning.fleets.standing import StandingNodes, after_losses, standing_nodes
 from planner.replanning.losses import without_lost
+from planner.replanning.rollouts.interim import with_types_of
 
 ReplanOne = Callable[[Plan, Scenario, ChangeSettings, ChangeLimits, LostServers], Replan]
 _PARTS = 8
@@ -89,16 +90,8 @@ def _divided(saved: FleetPlan, fleet: FleetScenario, standing: StandingNodes, te
 
 
 def same_question(old: Scenario, new: Scenario) -> bool:
-    """Whether a plan of the one answers the other: files that they were read from aside, and types without a GPU."""
-    bare = [
-        replace(
-            scenario,
-            inputs=(),
-            inventory=replace(scenario.inventory, items=tuple(item for item in scenario.inventory.items if item.count)),
-        )
-        for scenario in (old, new)
-    ]
-    return bare[0] == bare[1]
+    """Whether a plan of the one answers the other: the files that they were read from aside."""
+    return replace(old, inputs=()) == replace(new, inputs=())
 
 
 def _may_give_up(near: NearDivision | None) -> Mapping[str, float]:
@@ -198,11 +191,9 @@ def _runs_on(plan: Plan, scenario: Scenario) -> bool:
 def _with_types_of(plan: Plan, scenario: Scenario, lost: LostServers) -> Scenario:
     """The scenario on an inventory of before the loss, which has the types of the servers that run, if only 0 of them:
     it is by their figures that servers stop."""
-    gone, items = dict(lost.gpus), {item.gpu.name: item for item in scenario.inventory.items}
-    for item in plan.scenario.inventory.items:
-        items.setdefault(item.gpu.name, replace(item, count=0))
-    counted = tuple(replace(item, count=item.count + gone.get(gpu, 0)) for gpu, item in items.items())
-    return replace(scenario, inventory=replace(scenario.inventory, items=counted))
+    gone, inventory = dict(lost.gpus), with_types_of(scenario, plan.scenario).inventory
+    counted = tuple(replace(item, count=item.count + gone.get(item.gpu.name, 0)) for item in inventory.items)
+    return replace(scenario, inventory=replace(inventory, items=counted))
 
 
 def _moved(saved: FleetPlan, plan: FleetPlan, standing: StandingNodes) -> tuple[tuple[str, int], ...]:
