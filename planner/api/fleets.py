@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner import pipeline
-from planner.api.cards import card, rows_of
+from planner.api.cards import card
 from planner.api.deployments import PlannedDeployment
 from planner.api.progress import Listener, search_bar
-from planner.api.tables import counts_of
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.fleets import FleetPlan, FleetScenario
-from planner.domain.serving.fleet_changes import FleetChange
 from planner.domain.serving.lending import FleetSchedule, LendingTerms
 from planner.errors import InputError
 from planner.files.scenario.fleets import SERVICES, load_fleet
@@ -23,6 +21,8 @@ from planner.workload import summarize
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from planner.api.changes import ChangedFleet
 
 
 class PlannedFleet:
@@ -153,7 +153,7 @@ class PlannedFleet:
         least_share: float | None = None,
         meanwhile: Any = None,
         progress: Callable[[str], None] = lambda _: None,
-    ) -> "ChangedFleet":
+    ) -> "ChangedFleet[PlannedFleet]":
         """The fleet for what is asked of it now, changed as little as will do, in steps that keep every service.
 
         >>> changed = fleet.replan(settings={"services.chat.demand": 60}, least_share=0.8)
@@ -165,13 +165,19 @@ class PlannedFleet:
         service. `meanwhile`: GPUs that there are until the change is done. Raises InputError where something cannot be
         used, InfeasibleError where demands cannot be met together, or no order of steps leaves so much.
         """
-        from planner.runs.replanning.fleets import asked_of_fleet, terms_of_change
+        from planner.api.changes import changed_fleet
 
-        counts, more = (_gpu_counts(value, key) for value, key in ((inventory, "inventory"), (meanwhile, "meanwhile")))
-        chosen = tuple(Setting(key, value) for key, value in (settings or {}).items())
-        fleet = asked_of_fleet(self.record, scenario, inventory=counts, settings=chosen)
-        terms = terms_of_change(self.record, lost, least_share=least_share, meanwhile=more)
-        return ChangedFleet(pipeline.replan_fleet(self.record, fleet, terms, progress))
+        return changed_fleet(
+            self.record,
+            PlannedFleet,
+            scenario,
+            inventory=inventory,
+            settings=settings,
+            lost=lost,
+            least_share=least_share,
+            meanwhile=meanwhile,
+            progress=progress,
+        )
 
     def losses(self) -> "pd.DataFrame":
         """For the loss of one node of every deployment: who lends one, and what all services are still promised."""
@@ -266,92 +272,6 @@ class FleetWeek:
 
         rows = levels(self.record).records()
         return card(f"Schedule of {self.record.plan.fleet.name}", self._verdict(), rows=rows, rows_at="week.levels")
-
-
-class ChangedFleet:
-    """A changed fleet at hand: `record` has both plans, every deployment's change and the steps; `fleet` is the new
-    one."""
-
-    def __init__(self, record: FleetChange) -> None:
-        self.record, self.fleet = record, PlannedFleet(record.plan)
-
-    @property
-    def running_on_share(self) -> float:
-        """Of the deployed servers, those whose engines run on."""
-        return self.record.running_on_share
-
-    @property
-    def moved_gpus(self) -> dict[str, int]:
-        """GPUs of nodes that change hands, by type."""
-        return dict(self.record.moved_gpus)
-
-    @property
-    def reached_share(self) -> float:
-        """Of the smaller of its old and its new promise, the least that a step leaves a service."""
-        return self.record.reached_share
-
-    @cached_property
-    def deployments(self) -> "pd.DataFrame":
-        """One row a deployment: GPUs before and after, what becomes of it, servers that run on."""
-        from planner.report.replanning.fleet_changes import deployment_rows
-
-        return deployment_rows(self.record).frame()
-
-    @cached_property
-    def steps(self) -> "pd.DataFrame":
-        """One row a step: what happens, nodes that change hands, what every service keeps, seconds."""
-        from planner.report.replanning.fleet_changes import step_rows
-
-        return step_rows(self.record).frame()
-
-    def summary(self) -> str:
-        """The change in Markdown."""
-        from planner.report.kit.markdown import page_text
-        from planner.report.replanning.fleet_changes import change_page_of_fleet
-
-        return page_text(change_page_of_fleet(self.record))
-
-    def save(
-        self,
-        path: str | Path,
-        *,
-        deployed: str | Path | None = None,
-        target: str = "",
-        engine: str = "",
-        force: bool = False,
-    ) -> Path:
-        """Write the new fleet's folder, with the change and its steps' manifests; refuses to replace one unless
-        `force`. `deployed`: the folder of the fleet that runs, whose manifests stand."""
-        from planner.runs.fleets import write_fleet
-        from planner.runs.replanning.fleets import publish_fleet_change
-
-        run = None if deployed is None else Path(deployed)
-        write_fleet(Path(path), publish_fleet_change(self.record, run, target=target, engine=engine), force=force)
-        return Path(path)
-
-    def __repr__(self) -> str:
-        return f"<change of fleet {self.fleet.name}: {self._verdict()}>"
-
-    def _verdict(self) -> str:
-        moved = sum(self.moved_gpus.values())
-        return (
-            f"{moved} GPUs change hands, {self.running_on_share:.0%} of the servers run on, {len(self.record.steps)} "
-            f"steps, at least {self.reached_share:.1%} of every promise at any time"
-        )
-
-    def _repr_html_(self) -> str:
-        return card(
-            f"Change of fleet {self.fleet.name}", self._verdict(), rows=rows_of(self.steps), rows_at="changed.steps"
-        )
-
-
-def _gpu_counts(value: Any, key: str) -> dict[str, int]:
-    counts = {} if value is None else counts_of(value, f"fleet.replan(...): {key}")
-    if not isinstance(counts, dict) or not all(isinstance(n, int) and n >= 0 for n in counts.values()):
-        raise InputError(
-            f"fleet.replan(...): {key}: must be GPUs by type, got {value!r:.80}.", hint='Give {"H20": 24}.'
-        )
-    return counts
 
 
 def load_fleet_folder(path: str | Path) -> PlannedFleet:

@@ -51,6 +51,7 @@ SERVES: dict[str, str] = {
     "replanning/days/": "schedule",
     "replanning/rollouts/": "replan",
     "replanning/finding.py": "replan",
+    "replanning/fleets/": "replan",
     "runs/questions/services.py": "cheapest, init, max",
     "runs/replanning/": "replan",
     "runs/batches/batches.py": "batch",

@@ -230,6 +230,7 @@ HELD: dict[str, dict[str, str]] = {
         "gets 53.5 billion tokens": FLEET + "test_the_week_is_as_told",
         "That is 790 of 2,496": FLEET + "test_the_week_is_as_told",
         "change their level 20 times": FLEET + "test_the_week_is_as_told",
+        "80 % of the servers run on": FLEET + "test_a_change_is_as_told",
     },
     "placement": {
         "of 240 drawn clusters": "tests/placement/test_best_sets.py::"
