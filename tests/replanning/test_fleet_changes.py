@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import product
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -160,10 +161,9 @@ def test_nor_of_drawn_rates(kind: FleetAim, seed: int, monkeypatch: pytest.Monke
     def rate(j: int, gpus: tuple[int, ...]) -> float:
         return tables[j][gpus[0] // NODE, gpus[1] // NODE]
 
-    def worth(shares: tuple[tuple[int, ...], ...]) -> float:
+    def worth(shares: tuple[tuple[int, ...], ...]) -> tuple[tuple[float, ...], float]:
         rent = sum(h20 + 4 * h200 for h20, h200 in shares)
-        _, reached = worth_of_rates(fleet, deployments, [rate(j, gpus) for j, gpus in enumerate(shares)], rent)
-        return -reached if kind is FleetAim.TARGET else reached
+        return worth_of_rates(fleet, deployments, [rate(j, gpus) for j, gpus in enumerate(shares)], rent)
 
     def far(shares: tuple[tuple[int, ...], ...]) -> int:
         total = 0
@@ -177,13 +177,13 @@ def test_nor_of_drawn_rates(kind: FleetAim, seed: int, monkeypatch: pytest.Monke
     worths = {shares: worth(shares) for shares in every}
     best = max(every, key=lambda shares: worths[shares])
     old = draw.choice(every)
-    if worths[best] == float("-inf"):
+    if not isfinite(worths[best][1]):
         return  # such demands are refused before
     goal = DividedFleet(
         pricing=cast("FleetPricing", None),
         gpus=tuple(dict(zip(GPUS, gpus, strict=True)) for gpus in best),
-        rates_rps=(0.0,) * 3,
-        value=abs(worths[best]),
+        rates_rps=tuple(rate(j, gpus) for j, gpus in enumerate(best)),
+        value=worths[best][1],
         bound=0.0,
         prices=cast("NodePrices", None),
     )
@@ -192,12 +192,15 @@ def test_nor_of_drawn_rates(kind: FleetAim, seed: int, monkeypatch: pytest.Monke
     standing = {f"s{j}": dict(zip(GPUS, gpus, strict=True)) for j, gpus in enumerate(old)}
     near = near_division(fleet, deployments, standing, {}, lambda _: None)
 
-    good = [shares for shares, reached in worths.items() if reached >= worths[best] - ENOUGH * abs(worths[best])]
+    top = worths[best][0]
+    good = [
+        shares
+        for shares, (rank, reached) in worths.items()
+        if isfinite(reached) and all(a >= b - ENOUGH * abs(b) for a, b in zip(rank, top, strict=True))
+    ]
     fewest = min(map(far, good))
     assert sum(count for _, count in near.moved) == fewest
-    assert abs(near.division.value) == pytest.approx(
-        abs(max(worths[shares] for shares in good if far(shares) == fewest))
-    )
+    assert near.division.value == max(worths[shares] for shares in good if far(shares) == fewest)[1]
     assert sum(count for _, count in near.best_moved) == far(best)
 
 
@@ -373,3 +376,23 @@ def test_demands_that_cannot_be_met_are_refused_as_in_planning() -> None:
     fleet = replace(asked(services__chat__demand=9000), objective=FleetObjective(kind=FleetAim.TARGET))
     with pytest.raises(InfeasibleError, match="cannot be met together"):
         pipeline.replan_fleet(small_fleet(), fleet)
+
+
+def test_batches_give_first_and_take_what_is_left_then() -> None:
+    """Chat needs a node of another type, and gives one of its own: the batch, whose requests wait, is in between."""
+    services = {"services__chat__demand": 150, "services__oss__demand": 100, "objective": {"kind": "target"}}
+    change = pipeline.replan_fleet(
+        pipeline.plan_fleet(asked(**services)), asked(**{**services, "services__chat__demand": 300})
+    )
+    assert {name: dict(counts) for name, counts in change.steps[0].nodes} == {
+        "chat": {"H200": 8},
+        "nightly": {"H200": -8},
+    }
+    assert {name: dict(counts) for name, counts in change.steps[-1].nodes} == {
+        "chat": {"H20": -8},
+        "nightly": {"H20": 8},
+    }
+    assert change.reached_share >= 1 - 1e-9
+    rows = {row.name: row for row in change.deployments}
+    assert rows["chat"].replan is not None  # near what runs, not from scratch
+    assert rows["oss"].stays

@@ -15,7 +15,7 @@ from planner.proposing.fleets.dividing import Tell, worth_of_rates
 from planner.proposing.fleets.planning import PlanOne, fleet_on, planned_fleet
 from planner.replanning.changes import carried_out
 from planner.replanning.finding import require_limits
-from planner.replanning.fleets.near_divisions import ENOUGH, NearDivision, near_division
+from planner.replanning.fleets.near_divisions import NearDivision, near_division, near_enough
 from planner.replanning.fleets.ordering import ordered
 from planner.replanning.fleets.standing import StandingNodes, after_losses, standing_nodes
 from planner.replanning.losses import without_lost
@@ -101,7 +101,6 @@ def _may_give_up(near: NearDivision | None) -> Mapping[str, float]:
         return {}
     division, fleet = near.division, near.division.pricing.fleet
     deployments, rates = division.pricing.deployments, list(division.rates_rps)
-    sign = -1.0 if fleet.objective.kind.row.minimises else 1.0
     rent = sum(
         dict(gpus).get(stock.gpu, 0) * stock.charge for gpus in division.gpus for stock in division.pricing.stocks
     )
@@ -110,8 +109,7 @@ def _may_give_up(near: NearDivision | None) -> Mapping[str, float]:
         limit = deployment.scenario.changes.limits.give_up
         for part in range(_PARTS, -1, -1):
             lower = [*rates[:j], rates[j] * (1 - limit * part / _PARTS), *rates[j + 1 :]]
-            value = worth_of_rates(fleet, deployments, lower, rent)[1]
-            if not part or sign * value >= sign * near.best.value - ENOUGH * abs(near.best.value):
+            if not part or near_enough(worth_of_rates(fleet, deployments, lower, rent), near.best_worth):
                 shares[deployment.name], rates = limit * part / _PARTS, lower
                 break
     return shares

@@ -34,14 +34,18 @@ FOLLOWED = 48
 """Divisions of a layer that the next is made from."""
 
 Shares = tuple[Gpus, ...]
+Worth = tuple[tuple[float, ...], float]
+"""What is compared, place by place, and the objective's value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearDivision:
-    """A division near the old one, beside the best. `moved`, `best_moved`: GPUs of nodes that change hands, by type."""
+    """A division near the old one, beside the best. `moved`, `best_moved`: GPUs of nodes that change hands, by type.
+    `best_worth`: what the best reaches."""
 
     division: DividedFleet
     best: DividedFleet
+    best_worth: Worth
     moved: tuple[tuple[str, int], ...]
     best_moved: tuple[tuple[str, int], ...]
 
@@ -64,7 +68,8 @@ def near_division(
     )
     tell("looking for fewer nodes that move")
     walk = _Walk(fleet, deployments, stocks, plans, start, goal, kept_rps)
-    shares, value = walk.nearest(best.value)
+    best_worth = worth_of_rates(fleet, deployments, best.rates_rps, rent_of_shares(stocks, goal))
+    shares, value = walk.nearest(best_worth)
     rates = walk.rates(shares)
     division = replace(
         best,
@@ -78,7 +83,13 @@ def near_division(
     moved, best_moved = (
         tuple((stock.gpu, n) for stock, n in zip(stocks, _moved(start, row), strict=True)) for row in (shares, goal)
     )
-    return NearDivision(division=division, best=best, moved=moved, best_moved=best_moved)
+    return NearDivision(division=division, best=best, best_worth=best_worth, moved=moved, best_moved=best_moved)
+
+
+def near_enough(worth: Worth, best: Worth) -> bool:
+    """Whether a division is worth what the best is but for `ENOUGH`, where services go first in every place."""
+    pairs = zip(worth[0], best[0], strict=True)
+    return isfinite(worth[1]) and all(rank >= top - ENOUGH * abs(top) for rank, top in pairs)
 
 
 class _Walk:
@@ -110,27 +121,22 @@ class _Walk:
             return self._kept_rps[name]
         return self._plans.rate(j, self._stocks, gpus)[0]
 
-    def nearest(self, best_value: float) -> tuple[Shares, float]:
-        """The division of fewest moved nodes that comes near to the best value, and its own value."""
+    def nearest(self, best: Worth) -> tuple[Shares, float]:
+        """The division of fewest moved nodes that comes near to the best, and its value."""
         layer, seen = [self._start], {self._start}
-        far = self._distance(self._goal)
-        for _ in range(far):
+        for _ in range(self._distance(self._goal)):
             worths = {shares: self._worth(shares) for shares in layer}
             order = sorted(layer, key=lambda shares: (worths[shares][0], shares), reverse=True)
-            enough = [shares for shares in order if self._near_enough(worths[shares][1], best_value)]
+            enough = [shares for shares in order if near_enough(worths[shares], best)]
             if enough:
                 return enough[0], worths[enough[0]][1]
             layer = list(dict.fromkeys(s for shares in order[:FOLLOWED] for s in self._steps(shares) if s not in seen))
             seen.update(layer)
         return self._goal, self._worth(self._goal)[1]
 
-    def _worth(self, shares: Shares) -> tuple[tuple[float, ...], float]:
+    def _worth(self, shares: Shares) -> Worth:
         rent = rent_of_shares(self._stocks, shares)
         return worth_of_rates(self._fleet, self._deployments, self.rates(shares), rent)
-
-    def _near_enough(self, value: float, best_value: float) -> bool:
-        sign = -1.0 if self._fleet.objective.kind.row.minimises else 1.0
-        return isfinite(value) and sign * value >= sign * best_value - ENOUGH * abs(best_value)
 
     def _distance(self, shares: Shares) -> int:
         return sum(n // host for n, host in zip(_moved(self._start, shares), self._hosts, strict=True))
