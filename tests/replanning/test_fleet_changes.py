@@ -25,7 +25,7 @@ from planner.files.scenario.settings import Setting, with_settings
 from planner.proposing.fleets.deployments import deployments_of
 from planner.proposing.fleets.dividing import DividedFleet, SharePlans, worth_of_rates
 from planner.replanning.fleets import near_divisions
-from planner.replanning.fleets.near_divisions import ENOUGH, near_division
+from planner.replanning.fleets.near_divisions import near_division
 from planner.replanning.fleets.standing import standing_nodes
 from planner.workload import summarize
 
@@ -119,8 +119,8 @@ def test_no_division_as_good_moves_fewer_nodes(kind: str, demands: tuple[float, 
     old, chosen = shares_of(saved), shares_of(dict(zip(names, near.division.gpus, strict=True)))
     worths = {shares: value(fleet, shares) for shares in divisions()}
     best = max(worths.values())
-    good = {s for s, worth in worths.items() if worth >= best - (ENOUGH - PLANS_DIFFER) * abs(best)}
-    assert worths[chosen] >= best - (ENOUGH + PLANS_DIFFER) * abs(best)
+    good = {s for s, worth in worths.items() if worth >= best - (0.01 - PLANS_DIFFER) * abs(best)}
+    assert worths[chosen] >= best - (0.01 + PLANS_DIFFER) * abs(best)
     assert moved(old, chosen) == sum(n for _, n in near.moved) // NODE <= min(moved(old, shares) for shares in good)
     assert abs(near.division.value) == pytest.approx(abs(worths[chosen]), rel=PLANS_DIFFER)
 
@@ -153,7 +153,7 @@ def drawn_fleet(kind: FleetAim) -> FleetScenario:
 
 
 @pytest.mark.parametrize("kind", list(FleetAim))
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(20))
 def test_nor_of_drawn_rates(kind: FleetAim, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw, fleet = random.Random(f"{kind}{seed}"), drawn_fleet(kind)
     deployments, tables = deployments_of(fleet), [drawn_rates(draw) for _ in range(3)]
@@ -196,7 +196,7 @@ def test_nor_of_drawn_rates(kind: FleetAim, seed: int, monkeypatch: pytest.Monke
     good = [
         shares
         for shares, (rank, reached) in worths.items()
-        if isfinite(reached) and all(a >= b - ENOUGH * abs(b) for a, b in zip(rank, top, strict=True))
+        if isfinite(reached) and all(a >= b - 0.01 * abs(b) for a, b in zip(rank, top, strict=True))
     ]
     fewest = min(map(far, good))
     assert sum(count for _, count in near.moved) == fewest
@@ -211,7 +211,6 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {"lost": {"H20": 8}}),
     ({}, {"lost_of": {"chat": {"H200": 8}}, "least_share": 0.0}),
     ({"inventory__H20": 24}, {}),
-    ({"inventory__H200": 8}, {"meanwhile": {"H200": 16}, "least_share": 0.0}),
 ]
 
 
@@ -370,12 +369,6 @@ def test_terms_that_do_not_suit_the_fleet_are_refused(terms: dict[str, Any], wor
     with pytest.raises(InputError, match=words) as refusal:
         pipeline.replan_fleet(small_fleet(), asked(), FleetTerms(**terms))
     assert refusal.value.hint
-
-
-def test_demands_that_cannot_be_met_are_refused_as_in_planning() -> None:
-    fleet = replace(asked(services__chat__demand=9000), objective=FleetObjective(kind=FleetAim.TARGET))
-    with pytest.raises(InfeasibleError, match="cannot be met together"):
-        pipeline.replan_fleet(small_fleet(), fleet)
 
 
 def test_batches_give_first_and_take_what_is_left_then() -> None:

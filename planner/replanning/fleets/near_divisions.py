@@ -30,7 +30,7 @@ from planner.proposing.fleets.planning import best_division
 
 ENOUGH = 0.01
 """Of the best division's value, that fewer moved nodes may cost: as simple plans may (`simplicity`)."""
-FOLLOWED = 48
+FOLLOWED = 300
 """Divisions of a layer that the next is made from."""
 
 Shares = tuple[Gpus, ...]
@@ -126,7 +126,7 @@ class _Walk:
         layer, seen = [self._start], {self._start}
         for _ in range(self._distance(self._goal)):
             worths = {shares: self._worth(shares) for shares in layer}
-            order = sorted(layer, key=lambda shares: (worths[shares][0], shares), reverse=True)
+            order = sorted(layer, key=lambda shares: (worths[shares], shares), reverse=True)
             enough = [shares for shares in order if near_enough(worths[shares], best)]
             if enough:
                 return enough[0], worths[enough[0]][1]
