@@ -21,7 +21,7 @@ from planner.domain import (
 )
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.changes import ChangeLimits, ChangeSettings, LostServers
-from planner.domain.fleets import Deployment, FleetPlan, FleetScenario
+from planner.domain.fleets import Deployment, FleetPlan, FleetPoint, FleetScenario
 from planner.domain.frontier import RivalFleet
 from planner.domain.replay import FleetReplay, ReplayResult, ReplaySweep, ServiceReplay
 from planner.domain.rollouts import Replan
@@ -64,15 +64,25 @@ def plan(
 def plan_fleet(
     fleet: FleetScenario, tell: Callable[[str], None] = lambda _step: None, progress: ReportProgress = no_progress
 ) -> FleetPlan:
-    """Plan several services on one inventory: its nodes are divided, and every deployment planned on its own. `tell`
-    hears of each step.
+    """Plan several services on one inventory: its nodes are divided, and every deployment planned on its own; where the
+    objective judges divisions by nodes or replays, the division is searched for. `tell` hears of each step.
 
     Raises InfeasibleError where demands or floors cannot be met together, or a service cannot be served at all,
     InputError where services cannot share pools.
     """
     from planner.proposing.fleets.planning import planned_fleet
 
-    return planned_fleet(fleet, lambda scenario: plan(scenario, progress), tell)
+    return planned_fleet(fleet, lambda scenario: plan(scenario, progress), place, tell)
+
+
+def growth_of_fleet(
+    fleet: FleetScenario, points: int, listen: Callable[[FleetPoint], None] = lambda _point: None
+) -> list[FleetPoint]:
+    """The least rent at which the demands of all services are met so many times, at `points` multiples. Raises
+    InputError where they are too few or too many, or GPUs have no price; InfeasibleError where nothing serves all."""
+    from planner.proposing.fleets.growing import grown
+
+    return grown(fleet, points, listen)
 
 
 def schedule_fleet(

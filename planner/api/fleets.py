@@ -1,8 +1,9 @@
 """Fleets at hand: several services on one inventory, each deployment a plan."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from planner import pipeline
@@ -55,13 +56,13 @@ class PlannedFleet:
         return self.record.aim.row.unit
 
     @property
-    def bound(self) -> float:
-        """No division of the GPUs among deployable pools has a better value."""
+    def bound(self) -> float | None:
+        """No division of the GPUs among deployable pools has a better value; None where nothing bounds it."""
         return self.record.bound
 
     @property
-    def gap(self) -> float:
-        """How far the value is from its bound, as a share: 0.02 is 2 %."""
+    def gap(self) -> float | None:
+        """How far the value is from its bound, as a share: 0.02 is 2 %; None where it has none."""
         return self.record.gap
 
     @property
@@ -179,6 +180,38 @@ class PlannedFleet:
             progress=progress,
         )
 
+    def rehearse(
+        self,
+        share: float = 1.0,
+        *,
+        requests: int = 2000,
+        seed: int = 0,
+        slower: float | None = None,
+        minutes: float = 10.0,
+        programs: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> "pd.DataFrame":
+        """The front and all routers as real programs on this machine, before engines simulated at the step times:
+        one row a service and deployment, beside the same requests replayed. `share` of what is promised; `slower`:
+        times that plan time runs as slowly as the wall's (None: as one process keeps up); `minutes` of the wall's time
+        at most; `programs`: words that start haproxy, vllm_router, sglang_router. Raises InputError where one is not
+        there."""
+        from planner.runs.rehearsal.settings import RehearsalSettings, check_fleet_settings
+
+        settings = RehearsalSettings(
+            rate_rps=share * self.record.promise_rps,
+            requests=requests,
+            seed=seed,
+            slower=slower,
+            minutes=minutes,
+            programs=programs,
+        )
+        check_fleet_settings(settings, self.record)
+        # what speaks HTTP is an extra, whose absence the check tells
+        from planner.runs.rehearsal.fleets.rehearsing import rehearse_fleet
+        from planner.runs.rehearsal.fleets.writing import rehearsed_services
+
+        return rehearsed_services(rehearse_fleet(self.record, settings)).frame()
+
     def losses(self) -> "pd.DataFrame":
         """For the loss of one node of every deployment: who lends one, and what all services are still promised."""
         from planner.report.replanning.fleet_tables import losses
@@ -202,7 +235,8 @@ class PlannedFleet:
 
     def __repr__(self) -> str:
         names = ", ".join(row.service for row in self.record.shares)
-        return f"<fleet {self.name} of {names}: {self.value:.4g} {self.unit}, bound {self.bound:.4g}>"
+        bound = "no bound" if self.bound is None else f"bound {self.bound:.4g}"
+        return f"<fleet {self.name} of {names}: {self.value:.4g} {self.unit}, {bound}>"
 
     def _repr_html_(self) -> str:
         from planner.report.fleets.words import verdict

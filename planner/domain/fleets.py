@@ -11,8 +11,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated
 
+from planner.domain.arrivals import ArrivalProcess
+from planner.domain.cluster import Cluster
 from planner.domain.keys import Bounds, Key, Mapped
 from planner.domain.layout import Inventory
+from planner.domain.placement import PlacementSettings
 from planner.domain.plan import Plan
 from planner.domain.scenario import InputHash, Scenario
 from planner.domain.schedules import RateSeries
@@ -58,6 +61,16 @@ AIMS: Mapping[FleetAim, AimRow] = MappingProxyType(
 )
 
 
+class FleetJudge(StrEnum):
+    """By what a division is judged. `formula`: what its plans promise, which a programme divides for. `placed`: what
+    they promise once all lie on the nodes of one cluster. `replayed`: the highest rates at which replays hold the
+    levels. The last two are searched for, from the programme's division on."""
+
+    FORMULA = "formula"
+    PLACED = "placed"
+    REPLAYED = "replayed"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetObjective:
     """What a fleet is divided for. `floor`: the share of its demand below which no service falls, of weighted and
@@ -66,6 +79,11 @@ class FleetObjective:
     kind: Annotated[FleetAim, Key("what the division is to be best at")] = FleetAim.MULTIPLE
     floor: Annotated[float, Bounds(low=0, high=1), Key("of weighted and priority: share of every demand")] = 0.0
     demand_rps: Annotated[float, Bounds(above=0), Key("the fleet's rate, of which services have shares")] = 1.0
+    judged: Annotated[FleetJudge, Key("by what a division is judged")] = FleetJudge.FORMULA
+    rounds: Annotated[int, Bounds(low=1, high=1000), Key("of placed and replayed: of the search")] = 5
+    divisions: Annotated[int, Bounds(low=2, high=1000), Key("of placed and replayed: judged in a round")] = 8
+    arrivals: Annotated[ArrivalProcess, Key("of replayed: poisson or gamma")] = ArrivalProcess.POISSON
+    requests: Annotated[int, Bounds(low=1000, high=1_000_000), Key("of replayed: of one replay, at least")] = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +130,8 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetScenario:
-    """Services on one inventory. `share_nodes`: whether servers of several deployments may lie on one node."""
+    """Services on one inventory. `share_nodes`: whether servers of several deployments may lie on one node. `cluster`:
+    whose nodes the plans are put on as `placement` says, where that judges divisions."""
 
     name: str
     inventory: Inventory
@@ -120,6 +139,8 @@ class FleetScenario:
     objective: FleetObjective = field(default_factory=FleetObjective)
     share_nodes: bool = False
     inputs: tuple[InputHash, ...] = ()
+    cluster: Cluster | None = None
+    placement: PlacementSettings = field(default_factory=PlacementSettings)
 
     @property
     def interactive(self) -> tuple[FleetService, ...]:
@@ -205,29 +226,62 @@ class BatchFill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DivisionSearch:
+    """How a division was searched for. `divisions`: how many were judged, the programme's among them. `exact`: what the
+    programme's is worth by that judge, `value`: what the plan's is, both in the objective's unit. `rates_rps`: what the
+    judge leaves each service of the plan, the margin of promises taken off.
+
+    Of replays both are of `fresh_seeds`, with twice the `requests` (at most, of a deployment) of one on `search_seeds`,
+    by which the plan's was chosen; all divisions meet the same ones.
+    """
+
+    judged: FleetJudge
+    divisions: Annotated[int, Bounds(low=1)]
+    exact: float
+    value: float
+    rates_rps: Annotated[tuple[tuple[str, float], ...], Mapped()]
+    requests: int = 0
+    search_seeds: tuple[int, ...] = ()
+    fresh_seeds: tuple[int, ...] = ()
+
+    @property
+    def gain(self) -> float:
+        """What the search gained over the programme's division, as a share of it: 0 where none was better."""
+        return self.value / self.exact - 1 if self.exact > 0 else float(self.value > 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPlan:
     """A plan for every deployment that has GPUs. `value` in the objective's unit, `bound`: no division of whole nodes
-    among deployable pools has a better one, `note`: where it says less. `idle`: GPUs that nobody has, batches neither.
+    among deployable pools has a better one, `note`: where it says less. None where nothing bounds it: replays may hold
+    more than formulas allow. `searched`: how the division was, where it is not judged by formulas. `idle`: GPUs that
+    nobody has, batches neither.
     """
 
     fleet: FleetScenario
     parts: tuple[FleetPart, ...]
     shares: tuple[ServiceShare, ...]
     value: float
-    bound: float
+    bound: float | None
     worths: tuple[NodeWorth, ...] = ()
     batches: tuple[BatchFill, ...] = ()
     note: str = ""
+    searched: DivisionSearch | None = None
 
     @property
-    def gap(self) -> float:
-        """How far the value is from its bound, relative."""
-        return abs(self.bound - self.value) / max(abs(self.bound), 1e-12)
+    def gap(self) -> float | None:
+        """How far the value is from its bound, relative; None where there is none."""
+        return None if self.bound is None else abs(self.bound - self.value) / max(abs(self.bound), 1e-12)
 
     @property
     def aim(self) -> FleetAim:
         """What the division is best at."""
         return self.fleet.objective.kind
+
+    @property
+    def promise_rps(self) -> float:
+        """Requests/s that all services with a demand are promised together."""
+        return sum(part.promise_rps for part in self.parts)
 
     @property
     def plans(self) -> tuple[FleetPart, ...]:
@@ -284,3 +338,19 @@ def on_gpus(scenario: Scenario, gpus: Mapping[str, int]) -> Scenario:
 
 
 FleetPlanner = Callable[[FleetScenario], FleetPlan]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetPoint:
+    """The least rent at which all demands are met `multiple` times, with which GPUs; no division of whole nodes costs
+    less than the bound."""
+
+    multiple: float
+    rent_usd_per_hour: float
+    bound_usd_per_hour: float
+    gpus: Annotated[tuple[tuple[str, int], ...], Mapped()]
+
+    @property
+    def rent_per_multiple(self) -> float:
+        """USD/hour for meeting the demands once."""
+        return self.rent_usd_per_hour / self.multiple

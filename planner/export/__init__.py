@@ -34,8 +34,9 @@ from planner.export.seams import Step
 from planner.export.summary import UNROUTED
 from planner.export.targets import TARGETS
 from planner.export.targets.dynamo.components import GRID_CELLS
-from planner.export.targets.fleets.entries import Entry, entry_of, service_routes
-from planner.export.targets.fleets.front import front_config
+from planner.export.targets.fleets.entries import HEADER as SERVICE_HEADER
+from planner.export.targets.fleets.entries import Entry, ServiceRoute, entry_of, service_routes
+from planner.export.targets.fleets.front import front_config, front_process
 from planner.export.targets.fleets.queues import class_name, place_of, priority_files, queue_files, queue_name
 from planner.export.targets.fleets.shared import fleet_front_files, fleet_label
 from planner.export.targets.fleets.together import check_together
@@ -48,6 +49,7 @@ __all__ = [
     "MIGRATION_SCRIPT",
     "NO_ROUTER",
     "ROUTERS",
+    "SERVICE_HEADER",
     "TARGETS",
     "UNROUTED",
     "BenchmarkCommands",
@@ -57,6 +59,7 @@ __all__ = [
     "ExportOptions",
     "FoundManifests",
     "Manifest",
+    "ServiceRoute",
     "Step",
     "benchmark_commands",
     "check_deployable",
@@ -70,6 +73,7 @@ __all__ = [
     "fleet_front_files",
     "fleet_label",
     "front_config",
+    "front_process",
     "image_files",
     "island_labels",
     "migration_files",

@@ -128,7 +128,8 @@ class ServingIsland:
     `partners`: of the islands that it hands KV caches to or takes them from; `exchange_gpus`: the GPU types of all that
     hang together by that, its own too. `engine`: that the plan was priced for. `per_node`: copies that may share a node
     at most, where losses of nodes count on it (0: as many as fit). `by_rank`: each attention rank takes requests at a
-    port of its own, in every pod of a copy; else the leader takes those of all, `by_server` says why.
+    port of its own, in every pod of a copy; else the leader takes those of all, `by_server` says why. `served_names`:
+    what requests may call the model, as its engine would by itself first (empty: that alone).
     """
 
     id: str
@@ -159,6 +160,7 @@ class ServingIsland:
     per_node: int = 0
     by_rank: bool = False
     by_server: str = ""
+    served_names: tuple[str, ...] = ()
 
     @property
     def local_ranks(self) -> int:

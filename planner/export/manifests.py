@@ -14,7 +14,7 @@ from planner.export.checking.services import ranks_answer
 from planner.export.checking.structure import read_manifests
 from planner.export.engines.dialects import priced_engine
 from planner.export.found import FoundWorkload, Manifest
-from planner.export.islands import serving_islands
+from planner.export.islands import ServingIsland, serving_islands
 from planner.export.objects.evictions import eviction_files
 from planner.export.objects.names import ROUTING, plan_slug
 from planner.export.objects.operating.disruption import budget_files
@@ -26,7 +26,7 @@ from planner.export.routers.gateways import GATEWAYS
 from planner.export.routers.intervals import island_intervals
 from planner.export.routers.ranks import RunningPods, with_ranks
 from planner.export.routers.registry import ROUTERS, check_counts, router_named
-from planner.export.seams import Deployment, Endpoint, RouterFiles, RouterProcess, Target
+from planner.export.seams import Deployment, Endpoint, Router, RouterFiles, RouterProcess, Target
 from planner.export.targets import target_named
 
 
@@ -94,7 +94,7 @@ def deployment_of(
     unranked = Deployment(
         name=name,
         plan=plan,
-        islands=serving_islands(plan, name),
+        islands=_islands(plan, name, chosen_options, chosen_target),
         engine=chosen_engine,
         target=chosen_target.name,
         options=chosen_options,
@@ -105,6 +105,14 @@ def deployment_of(
         slowest_step_ms=slowest_step_ms(plan),
     )
     return with_ranks(unranked, chosen_target, pods)
+
+
+def _islands(plan: Plan, name: str, options: ExportOptions, target: Target) -> tuple[ServingIsland, ...]:
+    islands = serving_islands(plan, name)
+    if not options.served_names:
+        return islands
+    names = tuple(dict.fromkeys((target.model_name(plan.scenario.model), *options.served_names)))
+    return tuple(replace(island, served_names=names) for island in islands)
 
 
 def router_behaviour(plan: Plan, router: str, *, target: str, engine: str = "") -> RouterBehaviour:
@@ -154,7 +162,9 @@ def check_deployable(
     Raises InputError and ExportError as `render` does, as far as that can be told without a plan.
     """
     chosen_target = target_named(target, engine)
-    check_counts(options, router_named(router, chosen_target, engine))
+    executing = router_named(router, chosen_target, engine)
+    check_counts(options, executing)
+    _check_served(options, executing)
     check_heeded(options, chosen_target.name, chosen_target.unheeded)
     levels = scenario.cluster.levels if scenario.cluster else ()
     if "topology_labels" not in chosen_target.unheeded and not options.topology_labels:
@@ -163,6 +173,15 @@ def check_deployable(
         options = replace(options, priority_class=scenario.placement.priority_class)
     check_options(options, scenario.placement)
     return options
+
+
+def _check_served(options: ExportOptions, router: Router | None) -> None:
+    if options.served_names and router is not None and router.served_name is not None:
+        raise ExportError(
+            f"Router {router.name}: engines must serve the one name by which it picks pods, got deploy.served_names "
+            f"{', '.join(options.served_names)}.",
+            hint="Leave deploy.served_names out, or choose another router.",
+        )
 
 
 def _files(deployment: Deployment, target: Target) -> dict[str, str]:

@@ -131,6 +131,7 @@ _MOST_PIECES = 1_000_000
 _BYTES_PER_TOKEN = (1.0, 64.0)
 
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9.-]{0,252}(:[1-9][0-9]{0,4})?(/[A-Za-z0-9._~/-]*)?")
+_SERVED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
 _IMAGE = re.compile(
     r"(?=.{1,512}$)(?P<path>[a-z0-9][a-z0-9._-]*(?::[0-9]+)?(?:/[a-z0-9][a-z0-9._-]*)*)"
     r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?P<digest>@sha256:[0-9a-f]{64})?"
@@ -216,6 +217,12 @@ def _check_names(options: ExportOptions) -> None:
         name = getattr(options, key)
         if name and not is_dns_label(name):
             raise InputError(f"deploy.{key}: must be a DNS label, got {name!r}.", hint="Use a-z, 0-9 and '-'.")
+    for name in options.served_names:
+        if not _SERVED.fullmatch(name) or options.served_names.count(name) > 1:
+            raise InputError(
+                f"deploy.served_names: must be letters, digits and . _ / -, 128 at most, each name once, got {name!r}.",
+                hint="For example chat.",
+            )
     if not is_dns_label(options.namespace):
         raise InputError(
             f"deploy.namespace: must be a DNS label, got {options.namespace!r}.", hint="Use a-z, 0-9 and '-'."

@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from planner.domain import Phase, Plan, RouterBehaviour, RouterGrid
+from planner.domain import ModelSpec, Phase, Plan, RouterBehaviour, RouterGrid
 from planner.domain.serving.deploy import COUNTS_BYTES
 from planner.domain.serving.programs import Surroundings
 from planner.export.engines.seam import Engine, Launch
 from planner.export.found import Kind
 from planner.export.islands import ServingIsland
+from planner.export.objects.names import weights_location
 from planner.export.options import ExportOptions
 
 
@@ -248,6 +249,7 @@ class Target:
     `unheeded`: names of options that nothing in its files can carry.
     `by_grid`: its routers know a uniform grid of lengths and no shares, so plans are brought onto one first.
     `applied`: its files are Kubernetes objects, the routing table among them; else that is a file for people to read.
+    `named`: engines are started with the model's own name; else they know it by where they load it from.
     `processes`: how it starts programs of routers; None where it cannot. `steps`: how its engines are started, where
     not by `kubectl apply`. `pods_of`: how evictions of an island's pods can be bounded; None where nothing is evicted.
     `rank_obstacle`: why attention ranks of an island cannot be endpoints there; None: they can wherever the engine
@@ -261,7 +263,12 @@ class Target:
     unheeded: tuple[str, ...] = ("namespace",)
     by_grid: bool = False
     applied: bool = True
+    named: bool = False
     processes: RenderProcesses | None = None
     steps: TellSteps | None = None
     pods_of: SelectPods | None = None
     rank_obstacle: RankObstacle | None = None
+
+    def model_name(self, model: ModelSpec, /) -> str:
+        """What its engines call the model by themselves. Raises InputError where weights lie nowhere."""
+        return model.name if self.named else weights_location(model.name, model.uri)

@@ -5,9 +5,9 @@ folder: as `plan.replay` does.
 """
 
 from planner.doors import make_callable
-from planner.replay.classes import simulate_classes
+from planner.replay.classes import judge_classes, simulate_classes
 from planner.replay.simulate import LADDER, Arrivals, Promise, judge, simulate, sweep
 
-__all__ = ["LADDER", "Arrivals", "Promise", "judge", "simulate", "simulate_classes", "sweep"]
+__all__ = ["LADDER", "Arrivals", "Promise", "judge", "judge_classes", "simulate", "simulate_classes", "sweep"]
 
 make_callable(__name__, "planner.api.planning")

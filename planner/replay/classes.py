@@ -34,9 +34,20 @@ def simulate_classes(
 
     runs = played(fleet, settings, rate_rps, arrivals, progress)
     result = judge(fleet, promise, settings, rate_rps, runs)
+    return result, judge_classes(fleet, promise, runs, [classes[seed] for seed in settings.seeds], services)
+
+
+def judge_classes(
+    fleet: ReplayFleet,
+    promise: Promise,
+    runs: Sequence[SeedRun],
+    classes: Sequence[Sequence[int]],
+    services: Sequence[tuple[str, SloSettings]],
+) -> tuple[ServiceReplay, ...]:
+    """The requests of each class by the levels of the service of that number, whoever chose the servers; `classes`: of
+    all requests of each run."""
     labels = [
-        np.array(classes[seed], dtype=int)[-len(run.columns.arrival) :]
-        for seed, run in zip(settings.seeds, runs, strict=True)
+        np.array(numbers, dtype=int)[-len(run.columns.arrival) :] for numbers, run in zip(classes, runs, strict=True)
     ]
     replays = []
     for number, (service, slo) in enumerate(services):
@@ -47,7 +58,7 @@ def simulate_classes(
             if rows.any()
         ]
         replays.append(_service(service, slo, fleet, promise, of_service, sum(run.span_s for run in runs)))
-    return result, tuple(replays)
+    return tuple(replays)
 
 
 def _service(

@@ -60,11 +60,11 @@ def read_plans(paths: Sequence[Path]) -> dict[str, Plan]:
     runs = list(dict.fromkeys(run for path in paths for run in runs_in(path)))
     if len(runs) > MOST_RUNS:
         raise InputError(f"runs: must be at most {MOST_RUNS}, got {len(runs)}.", hint="Name fewer.")
-    names = _names(runs)
+    names = folder_names(runs)
     return {name: pipeline.recheck(files.load_run(run), str(run)) for name, run in zip(names, runs, strict=True)}
 
 
-def _names(runs: Sequence[Path]) -> list[str]:
+def folder_names(runs: Sequence[Path]) -> list[str]:
     """What runs are called: their folders, with as many folders above as tell them apart."""
     folders = [run if files.is_folder(run) else run.parent for run in (path.absolute() for path in runs)]
     for depth in range(1, max(len(folder.parts) for folder in folders) + 1):

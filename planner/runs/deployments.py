@@ -194,15 +194,18 @@ _PRIORITY_FILE = "priority-class.yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderedFleet:
-    """`deployments`: folder -> its export; `shared`: name -> text of the front, priorities and quotas."""
+    """`deployments`: folder -> its export; `shared`: name -> text of the front, priorities and quotas; `page`: which
+    name a client sends, and what is applied."""
 
     deployments: Mapping[str, Rendered]
     shared: Mapping[str, str]
+    page: str
 
     @property
     def folder(self) -> dict[str, bytes]:
         """Path -> content of every file."""
-        written = {f"{SHARED}/{name}": text.encode() for name, text in self.shared.items()}
+        texts = {**self.shared, runbook.FILE: self.page}
+        written = {f"{SHARED}/{name}": text.encode() for name, text in texts.items()}
         for name, rendered in self.deployments.items():
             written |= {f"{name}/{file}": content for file, content in rendered.folder.items()}
         return written
@@ -243,7 +246,8 @@ def render_fleet(
     fleet = export.fleet_label(fleet_plan)
     classes = export.priority_files(fleet_plan, fleet)
     options = {
-        part.name: _options(fleet_plan, part, fleet, classed=bool(classes), queues=queues) for part in fleet_plan.plans
+        part.name: _options(fleet_plan, part, fleet, target, classed=bool(classes), queues=queues)
+        for part in fleet_plan.plans
     }
     deployments = {
         part.name: _without_class(
@@ -254,16 +258,20 @@ def render_fleet(
         for part in fleet_plan.plans
     }
     entries = {
-        part.name: export.entry_of(part, deployments[part.name].files, deployments[part.name].target)
+        part.name: export.entry_of(
+            part, deployments[part.name].files, deployments[part.name].target, options[part.name].served_names
+        )
         for part in fleet_plan.plans
+    }
+    shared = {
+        **export.fleet_front_files(fleet_plan, entries, fleet, gateway),
+        **classes,
+        **(export.queue_files(fleet_plan, fleet, options) if queues else {}),
     }
     rendered = RenderedFleet(
         deployments={export.slug(name): deployment for name, deployment in deployments.items()},
-        shared={
-            **export.fleet_front_files(fleet_plan, entries, fleet, gateway),
-            **classes,
-            **(export.queue_files(fleet_plan, fleet, options) if queues else {}),
-        },
+        shared=shared,
+        page=runbook.fleet_page(fleet_plan.fleet.name, export.service_routes(fleet_plan, entries), shared),
     )
     export.check_together(rendered.manifests, schemas)
     return rendered
@@ -283,13 +291,14 @@ def _require_folders(fleet_plan: FleetPlan) -> None:
 
 
 def _options(
-    fleet_plan: FleetPlan, part: FleetPart, fleet: str, *, classed: bool, queues: bool
+    fleet_plan: FleetPlan, part: FleetPart, fleet: str, target: str, *, classed: bool, queues: bool
 ) -> export.ExportOptions:
-    """A deployment's own options, whose names tell it from the others."""
+    """A deployment's own options, whose names tell it from the others, and by whose names its services are served."""
     asked_for = part.plan.scenario.deploy
     label = export.slug(part.name)
     return replace(
         asked_for,
+        served_names=_served_names(part, target or asked_for.target or DEFAULT_TARGET),
         name=f"{asked_for.name}-{label}" if asked_for.name else "",
         model_volume=f"{asked_for.model_volume}-{label}" if asked_for.model_volume else "",
         priority_class=export.class_name(fleet, export.place_of(fleet_plan, part))
@@ -297,6 +306,15 @@ def _options(
         else asked_for.priority_class,
         queue=export.queue_name(fleet, part) if queues else asked_for.queue,
     )
+
+
+def _served_names(part: FleetPart, target: str) -> tuple[str, ...]:
+    """The names of the services that it serves, and its scenario's; none where the target cannot carry any."""
+    chosen = export.TARGETS.get(target)
+    if chosen is None or "served_names" in chosen.unheeded:
+        return ()
+    services = (service for service, share in part.deployment.parts if share > 0)
+    return tuple(dict.fromkeys((*services, *part.plan.scenario.deploy.served_names)))
 
 
 def _without_class(rendered: Rendered) -> Rendered:

@@ -129,6 +129,40 @@ def runbook(plan: Plan, files: Mapping[str, str], *, target: str, engine: str, r
     return "\n".join(lines) + "\n"
 
 
+def fleet_page(fleet: str, routes: Sequence[export.ServiceRoute], files: Mapping[str, str]) -> str:
+    """The page of what a fleet's deployments share, in Markdown. `files`: name -> text, all that was written beside
+    it."""
+    objects = _objects(export.read_manifests(files))
+    commands = [step.commands for _, step in _applied(objects)]
+    entry = next((f"{m.name}:8080" for items in objects.values() for m in items if m.kind == "Service"), "GATEWAY")
+    sent = next(route for route in routes if route.models)
+    header = [] if sent.names else ["-H", f"{export.SERVICE_HEADER}: {sent.service}"]
+    body = json.dumps({"model": sent.models[0], "prompt": "Hello", "max_tokens": 8})
+    typed = ("-H", "content-type: application/json")
+    request = ["curl", "--fail-with-body", f"http://{entry}/v1/completions", *typed, *header, "-d", body]
+    lines = [
+        f"# {export.one_line(fleet)}: where requests go",
+        "",
+        "| service | what a client sends | deployments |",
+        "| :--- | :--- | :--- |",
+        *(f"| {route.service} | {route.words} | {_split_words(route)} |" for route in routes if route.models),
+        "",
+        "Deploy every folder beside this one by its own README.md, then apply what all of them share:",
+        "",
+        *_block(tuple(command for step in commands for command in step)),
+        "",
+        "A first request, from a pod in `NAMESPACE` or through `kubectl port-forward`:",
+        "",
+        *_block((shlex.join(request),)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _split_words(route: export.ServiceRoute) -> str:
+    total = sum(rate for _, rate in route.entries)
+    return ", ".join(f"`{entry.deployment}` {rate / total:.0%}" for entry, rate in route.entries)
+
+
 def _checking(objects: Mapping[str, Sequence[export.Manifest]]) -> list[str]:
     applied = " ".join(f"-f {shlex.quote(name)}" for name in sorted(objects))
     server = (f"kubectl apply --dry-run=server --namespace NAMESPACE {applied}",) if applied else ()

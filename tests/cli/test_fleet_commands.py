@@ -99,7 +99,7 @@ def test_its_page_leads_to_those_of_its_deployments(planner: Command, run: Path)
 
 def test_commands_of_runs_take_its_deployments(planner: Command, run: Path) -> None:
     assert planner("export", run / "services/chat", "--out", "manifests").status == 0
-    answer = planner("export", run, "--out", "others")
+    answer = planner("explain", run)
     assert answer.status == EXIT_BAD_INPUT
     assert "Give one of its deployments, such as run/services/chat" in answer.err
 
@@ -112,6 +112,9 @@ def test_a_fleet_is_verified(planner: Command, run: Path) -> None:
     assert {row["file"] for row in answer.json["differences"]} == {"services.csv"}  # all else comes out again
     assert {"fleet.json", "summary.md", "services/oss/plan.json"} <= set(answer.json["files"])
     assert any("how the nodes were divided" in sentence for sentence in answer.json["unchecked"])
+    anew = planner("verify", run, "--search", "--json")
+    assert {row["file"] for row in anew.json["differences"]} == {"services.csv"}  # so does the division
+    assert not any("how the nodes were divided" in sentence for sentence in anew.json["unchecked"])
 
 
 def test_demands_that_cannot_be_met_are_told_with_what_would_do(planner: Command) -> None:
@@ -228,10 +231,14 @@ def test_lines_that_say_no_fleet_are_refused(planner: Command, arguments: tuple[
     assert words in answer.err
 
 
-def test_what_several_services_cost(planner: Command) -> None:
+def test_what_several_services_cost(planner: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("offer.yaml").write_text("gpus: {H200: {usd_per_hour: 4}, H20: {usd_per_hour: 1}}\n")
     services = [word if word != "oss=gpt-oss-20b:azure-conv-2023" else f"{word}:60" for word in TYPED[:4]]
     answer = planner("cheapest", *services, "--offer", "offer.yaml", "--ttft", "1s", "--tpot", "30ms", "--json")
     assert answer.status == 0, answer.err
     assert all(row["promised_rps"] >= row["demand_rps"] * 0.999 for row in answer.json["services"])
     assert answer.json["value"] == answer.json["rent_usd_per_hour"] == 24  # of oss, a node of H20 promises 55.8
+    # an offer that is too small for the least rent is found out, and raised
+    monkeypatch.setattr("planner.runs.questions.services.first_rent", lambda *_terms: 1.0)
+    again = planner("cheapest", *services, "--offer", "offer.yaml", "--ttft", "1s", "--tpot", "30ms", "--json")
+    assert again.json["value"] == 24

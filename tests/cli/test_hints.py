@@ -48,6 +48,7 @@ SERVES: dict[str, str] = {
     "placement/clusters/imported_nodes.py": "cluster import",
     "placement/flextopo.py": "cluster import",
     "plans/observed/": "observe",
+    "proposing/fleets/growing.py": "frontier",
     "replanning/days/": "schedule",
     "replanning/rollouts/": "replan",
     "replanning/finding.py": "replan",

@@ -1,5 +1,6 @@
 """A fleet of two small models on four nodes, planned once a process: five seconds of work."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import yaml
 
 from planner import pipeline
 from planner.domain.fleets import FleetPlan
+from planner.domain.schedules import RateSeries, RateWindow
 from planner.files.scenario.fleets import fleet_from_document
 from planner.workload import summarize
 
@@ -29,3 +31,13 @@ def small_fleet() -> FleetPlan:
     document = yaml.safe_load(FLEET)
     fleet = fleet_from_document(document, origin="the tests", base=Path.cwd(), summarize=summarize)
     return pipeline.plan_fleet(fleet)
+
+
+def curved_fleet() -> FleetPlan:
+    """The same, the first service's demand the highest of a day's curve."""
+    planned = small_fleet()
+    rates = (5.0, 5.0, 5.0, 20.0, 11.0, 5.0)
+    windows = tuple(RateWindow(start_s=14_400.0 * k, rate_rps=rate) for k, rate in enumerate(rates))
+    series = RateSeries(name="day", window_s=14_400.0, windows=windows)
+    first, *others = planned.fleet.services
+    return replace(planned, fleet=replace(planned.fleet, services=(replace(first, rates=series, weight=2.5), *others)))

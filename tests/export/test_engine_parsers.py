@@ -33,6 +33,7 @@ VERSIONS = {version.partition("-")[0]: version for version in EXPORTED}
 
 VLLM_LINE = (
     *("--tensor-parallel-size=4", "--data-parallel-size=2", "--enable-expert-parallel", "--port=8000"),
+    *("--served-model-name", "org/model", "chat", "agents"),
     *("--all2all-backend=deepep_low_latency", "--max-num-seqs=64", "--max-num-batched-tokens=256"),
     *("--max-model-len=6095", "--gpu-memory-utilization=0.9", "--kv-cache-dtype=fp8", "--api-server-count=2"),
     '--kv-transfer-config={"kv_connector": "NixlConnector", "kv_role": "kv_consumer"}',
@@ -54,7 +55,7 @@ SGLANG_LINE = (
     *("--tp-size=8", "--dp-size=2", "--enable-dp-attention", "--moe-dense-tp-size=1", "--enable-dp-lm-head"),
     *("--ep-size=8", "--moe-a2a-backend=none", "--context-length=6095", "--mem-fraction-static=0.88"),
     *("--max-running-requests=128", "--kv-cache-dtype=fp8_e4m3", "--port=30000", "--disaggregation-mode=decode"),
-    "--disaggregation-transfer-backend=nixl",
+    *("--disaggregation-transfer-backend=nixl", "--served-model-name=chat"),
 )
 SGLANG_MISTAKES = (
     ("--port=30000", "--no-such-flag", "unrecognized arguments: --no-such-flag"),
@@ -64,6 +65,7 @@ SGLANG_MISTAKES = (
     ("--moe-dense-tp-size=1", "--moe-dense-tp-size=2", "moe_dense_tp_size only supports"),
     ("--port=30000", "--nnodes=3", "tp_size must be divisible by number of nodes"),
     ("--ep-size=8", "--ep-size=3", "ep_size"),
+    ("--served-model-name=chat", "--served-model-name=chat:1", "cannot contain a colon"),
     ("--kv-cache-dtype=fp8_e4m3", "--speculative-algorithm=EAGLES", "EAGLES"),
 )
 

@@ -24,16 +24,22 @@ from quick_yaml import load_documents
 from routers_run.programs_run import program_words
 from sharing_fleets import sharing_fleet
 
-from planner import export
+from planner import export, files
 from planner.domain.fleets import FleetPlan
 from planner.errors import ExportError, InputError
 from planner.export import Entry, front_config, read_manifests, service_routes
+from planner.files import load_engine
+from planner.runs import exports
 from planner.runs.deployments import SHARED, RenderedFleet, render_fleet, render_plan
 from planner.runs.rehearsal.rehearsing import rehearse
 from planner.runs.rehearsal.settings import RehearsalSettings
 
+NAMES = {"chat": "chat-and-agents", "agents": "chat-and-agents", "code": "code", "nightly": "nightly"}
 TARGETS = ("lws", "kubernetes", "llm-d", "kserve", "dynamo")
 QWEN, GPT = "Qwen/Qwen3-30B-A3B-FP8", "openai/gpt-oss-20b"
+_SHARED_LINES = re.compile(
+    r"(?m)^ *(?:(kueue.x-k8s.io/queue-name|priorityClassName): .*|- --served-model-name\n(?: *- [A-Za-z].*\n?)*)\n"
+)
 _ADDRESS = re.compile(r' "?[a-z0-9.-]+(?:\.\$\{NAMESPACE\}[a-z.]+)?:(\d+)"? (weight|check)')
 
 
@@ -58,15 +64,12 @@ def test_every_object_is_sound_and_has_a_name_of_its_own(target: str) -> None:
     assert {"code", "chat-and-agents", "nightly", SHARED} == {path.split("/")[0] for path in rendered(target).folder}
 
 
-def test_a_deployments_folder_is_its_own_export_but_for_its_class_and_queue() -> None:
+def test_a_deployments_folder_is_its_own_export_but_for_its_names_class_and_queue() -> None:
     for part in sharing_fleet().parts:
         alone = render_plan(part.plan, target="lws").files
         together = rendered("lws").deployments[part.name].files
         assert together.keys() == alone.keys()
-        cleaned = {
-            name: re.sub(r"(?m)^ *(kueue.x-k8s.io/queue-name|priorityClassName): .*\n", "", text)
-            for name, text in together.items()
-        }
+        cleaned = {name: _SHARED_LINES.sub("", text) for name, text in together.items()}
         assert cleaned == alone
 
 
@@ -153,9 +156,13 @@ def test_a_gateway_has_a_route_a_service_with_weights() -> None:
         ["code-router"],
         ["nightly-router"],
     ]
-    matches = [route["spec"]["rules"][0]["matches"] for route in routes]
-    assert matches[0][1]["headers"] == [{"type": "Exact", "name": "X-Gateway-Model-Name", "value": QWEN}]
-    assert len(matches[3]) == 1  # work that waits has a service's model, and has to say whose it is
+    matches = [[m["headers"] for m in route["spec"]["rules"][0]["matches"]] for route in routes]
+    named = [[headers[0]["value"] for headers in row if len(headers) == 1] for row in matches]
+    assert named == [["chat", QWEN], ["agents", QWEN], ["code", GPT], ["nightly"]]  # what waits has another's model
+    assert matches[3][0] == [
+        {"type": "Exact", "name": "X-Gateway-Model-Name", "value": GPT},
+        {"type": "Exact", "name": "x-service", "value": "nightly"},
+    ]
 
 
 class _Toy(BaseHTTPRequestHandler):
@@ -195,11 +202,17 @@ def toys(names: list[str]) -> Iterator[dict[str, int]]:
 
 
 @contextmanager
-def front(fleet: FleetPlan, ports: dict[str, int], folder: Path) -> Iterator[str]:
-    """The fleet's real front on the loopback: its URL."""
-    known_as = {part.name: GPT if part.name in ("code", "nightly") else QWEN for part in fleet.plans}
+def front(fleet: FleetPlan, ports: dict[str, int], folder: Path, *, named: bool = True) -> Iterator[str]:
+    """The fleet's real front on the loopback: its URL. `named`: engines answer to the names of services."""
     entries = {
-        name: Entry(deployment=name, model=known_as[name], host="127.0.0.1", port=port) for name, port in ports.items()
+        part.name: Entry(
+            deployment=part.name,
+            model=part.plan.scenario.model.uri.removeprefix("hf://"),
+            names=tuple(name for name, _ in part.deployment.parts) if named else (),
+            host="127.0.0.1",
+            port=ports[part.name],
+        )
+        for part in fleet.plans
     }
     with socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -248,11 +261,15 @@ def test_requests_find_their_deployment_by_the_model_they_name(tmp_path: Path) -
         assert ask(url, {"prompt": long, "model": QWEN}) == (200, "chat-and-agents")  # a model behind 700 kB
         assert ask(url, {"model": QWEN}, x_service="agents") == (200, "chat-and-agents")
         assert ask(url, {"model": GPT}) == (200, "code")
+        for name, deployment in NAMES.items():
+            assert ask(url, {"model": name}) == ask(url, {"model": name}, x_service=name) == (200, deployment)
         assert ask(url, {"model": GPT}, x_service="nightly") == (200, "nightly")
         refused = [
             ask(url, {"model": "gpt-4"}),
             ask(url, {"prompt": "a"}),
             ask(url, {"model": QWEN}, x_service="code"),
+            ask(url, {"model": "chat"}, x_service="agents"),
+            ask(url, {"model": "Chat"}),
             ask(url, {"model": f"{QWEN}x"}),
             ask(url, b"no json"),
             ask(url, {"model": 7}),
@@ -261,10 +278,19 @@ def test_requests_find_their_deployment_by_the_model_they_name(tmp_path: Path) -
         assert all(json.loads(text)["error"]["code"] == 404 for _, text in refused)
         assert ask(url, {"model": QWEN, "prompt": 4 * long})[0] == 413
         with urllib.request.urlopen(f"{url}/v1/models", timeout=5) as answer:
-            assert [row["id"] for row in json.load(answer)["data"]] == [QWEN, GPT]
+            assert [row["id"] for row in json.load(answer)["data"]] == [QWEN, *sorted(NAMES), GPT]
 
 
-def test_a_service_with_two_deployments_is_split_by_what_they_promise(tmp_path: Path) -> None:
+def test_engines_with_one_name_are_told_apart_by_the_header(tmp_path: Path) -> None:
+    fleet = sharing_fleet()
+    with toys(["code", "chat-and-agents", "nightly"]) as ports, front(fleet, ports, tmp_path, named=False) as url:
+        assert ask(url, {"model": GPT}) == (200, "code")
+        assert ask(url, {"model": GPT}, x_service="nightly") == (200, "nightly")
+        assert ask(url, {"model": "nightly"})[0] == ask(url, {"model": "nightly"}, x_service="nightly")[0] == 404
+
+
+def split_fleet() -> FleetPlan:
+    """Chat has pools of its own, that promise it three times what those that it shares with agents do."""
     fleet = sharing_fleet()
     shared = next(part for part in fleet.parts if part.name == "chat-and-agents")
     scenario = replace(shared.deployment.scenario, name="chat")
@@ -274,13 +300,115 @@ def test_a_service_with_two_deployments_is_split_by_what_they_promise(tmp_path: 
         deployment=replace(shared.deployment, scenario=scenario, parts=(("chat", 1.0),)),
         plan=replace(shared.plan, throughput_rps=promised),
     )
-    split = replace(fleet, parts=(shared, alone), batches=())
-    with toys(["chat-and-agents", "chat"]) as ports, front(split, ports, tmp_path) as url:
-        answers = Counter(ask(url, {"model": QWEN}, x_service="chat")[1] for _ in range(160))
-        assert abs(answers["chat"] - 120) <= 2  # weights are whole numbers
-        assert answers.total() == 160
+    return replace(fleet, parts=(shared, alone), batches=())
+
+
+def test_a_service_with_two_deployments_is_split_by_what_they_promise(tmp_path: Path) -> None:
+    with toys(["chat-and-agents", "chat"]) as ports, front(split_fleet(), ports, tmp_path) as url:
+        for document, header in (({"model": "chat"}, {}), ({"model": QWEN}, {"x_service": "chat"})):
+            answers = Counter(ask(url, document, **header)[1] for _ in range(160))
+            assert abs(answers["chat"] - 120) <= 2  # weights are whole numbers
+            assert answers.total() == 160
+        assert ask(url, {"model": "agents"}) == (200, "chat-and-agents")
         assert ask(url, {"model": QWEN}, x_service="agents") == (200, "chat-and-agents")
         assert ask(url, {"model": QWEN})[0] == 404  # whose it is decides who may serve it
+
+
+NVFP4 = "nvidia/Qwen3-30B-A3B-NVFP4"
+
+
+def checkpoints_fleet() -> FleetPlan:
+    """Chat runs another checkpoint in the pools of its own."""
+    fleet = split_fleet()
+    shared, alone = fleet.parts
+    scenario = alone.plan.scenario
+    other = replace(scenario, model=replace(scenario.model, name="qwen3-nvfp4", uri=f"hf://{NVFP4}"))
+    return replace(fleet, parts=(shared, replace(alone, plan=replace(alone.plan, scenario=other))))
+
+
+def test_checkpoints_of_one_service_are_one_name(tmp_path: Path) -> None:
+    with toys(["chat-and-agents", "chat"]) as ports, front(checkpoints_fleet(), ports, tmp_path) as url:
+        answers = Counter(ask(url, {"model": "chat"})[1] for _ in range(160))
+        assert abs(answers["chat"] - 120) <= 2
+        assert answers.total() == 160
+        assert {ask(url, {"model": NVFP4})[1] for _ in range(8)} == {"chat"}
+        assert {ask(url, {"model": QWEN})[1] for _ in range(8)} == {"chat-and-agents"}
+        assert {ask(url, {"model": NVFP4}, x_service="chat")[1] for _ in range(8)} == {"chat"}
+        assert ask(url, {"model": NVFP4}, x_service="agents")[0] == 404
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_engines_answer_to_the_names_that_the_page_tells(target: str) -> None:
+    page, served = rendered(target).page, target != "dynamo"
+    assert ("nightly | `model` nightly |" in page) is served
+    assert (f"`model` {GPT} with the header x-service: nightly" in page) is not served
+    assert rendered(target).folder[f"{SHARED}/README.md"] == page.encode()
+    for part in sharing_fleet().plans:
+        names = [name for name, _ in part.deployment.parts]
+        model = part.plan.scenario.model
+        known = model.name if target == "kserve" else model.uri.removeprefix("hf://")
+        workloads = [
+            pod.arguments or ()
+            for m, kind in read_manifests(rendered(target).deployments[part.name].files).sound
+            if kind and kind.workloads
+            for workload in kind.workloads(m)
+            for pod in workload.pods
+            if pod.count
+        ]
+        assert workloads
+        for words in workloads:
+            at = words.index("--served-model-name") if served else -1
+            assert not served or list(words[at + 1 : at + 2 + len(names)]) == [known, *names], words
+
+
+def test_sglang_shows_a_name_and_takes_any() -> None:
+    (part,) = (part for part in sharing_fleet().parts if part.name == "chat-and-agents")
+    scenario = replace(part.plan.scenario, engine=load_engine("sglang"))
+    alone = replace(sharing_fleet(), parts=(replace(part, plan=replace(part.plan, scenario=scenario)),), batches=())
+    fleet = render_fleet(alone, target="lws", engine="sglang")
+    assert "--served-model-name=chat\n" in "".join(fleet.deployments[part.name].files.values())
+    assert "agents: `model` agents or" in fleet.page.replace("| agents |", "agents:")
+
+
+def test_a_deployments_folder_is_held_against_its_plan(tmp_path: Path) -> None:
+    fleet = sharing_fleet()
+    alike = replace(fleet.fleet, services=tuple(replace(service, priority=1) for service in fleet.fleet.services))
+    together = render_fleet(replace(fleet, fleet=alike, batches=()), target="lws")
+    for part in fleet.parts:
+        folder = tmp_path / part.name
+        files.write_folder(folder, together.deployments[part.name].folder)
+        checked = exports.check_export(folder, part.plan)
+        assert (checked.compared.faults, checked.record.options.served_names) == (
+            (),
+            tuple(name for name, _ in part.deployment.parts),
+        )
+        path = next(folder.glob("01-*.yaml"))
+        path.write_text(
+            path.read_text().replace("          - chat\n", "          - chats\n").replace("- code\n", "- c\n")
+        )
+        assert exports.check_export(folder, part.plan).compared.faults
+
+
+def test_a_service_is_not_called_as_anothers_model() -> None:
+    fleet = sharing_fleet()
+    (code,) = (part for part in fleet.parts if part.name == "code")
+    renamed = replace(code.plan.scenario, model=replace(code.plan.scenario.model, name="chat"))
+    parts = tuple(replace(p, plan=replace(p.plan, scenario=renamed)) if p is code else p for p in fleet.parts)
+    with pytest.raises(InputError, match="Service chat: must not be called as the model of deployment code is"):
+        render_fleet(replace(fleet, parts=parts, batches=()), target="kserve")
+
+
+@pytest.mark.parametrize("name", ["", "-x", "a b", "$(id)", "{{x}}", "a:b", "x" * 129])
+def test_names_that_no_flag_can_carry_are_refused(name: str) -> None:
+    plan = sharing_fleet().parts[0].plan
+    with pytest.raises(InputError, match=r"deploy\.served_names: must be letters, digits"):
+        render_plan(plan, options=replace(plan.scenario.deploy, served_names=(name,)))
+
+
+def test_a_router_that_goes_by_one_name_is_refused_others() -> None:
+    plan = sharing_fleet().parts[0].plan
+    with pytest.raises(ExportError, match="Router aibrix: engines must serve the one name"):
+        render_plan(plan, target="lws", router="aibrix", options=replace(plan.scenario.deploy, served_names=("a",)))
 
 
 def test_a_deployment_is_rehearsed_behind_the_fleets_front(tmp_path: Path) -> None:

@@ -12,6 +12,20 @@ from planner.workload import summarize
 
 MODEL, WORKLOAD = "qwen3-30b-a3b-fp8", "azure-conv-2023"
 FP8, FP4 = "qwen3-235b-a22b-fp8", "qwen3-235b-a22b-nvfp4"
+NODES = {
+    "name": "nodes",
+    "shapes": {
+        "s0": {
+            "gpu": "H20",
+            "gpu_indices": "0-7",
+            "gpu_numa": [0] * 8,
+            "numa_nodes": [{"id": 0, "socket": 0, "cores": "0-95"}],
+            "cpus": 96,
+            "memory_gb": 1000,
+        }
+    },
+    "nodes": [{"name": f"n{k}", "shape": "s0", "asw": "a"} for k in range(2)],
+}
 BATCH = {"name": "night", "model": MODEL, "workload": WORKLOAD, "batch": {}}
 
 
@@ -97,8 +111,91 @@ def checkpoints(**quality: object) -> dict[str, Any]:
         (
             [service("a")],
             {"cluster": "nodes.yaml"},
-            "cluster must be left out where there are services",
+            "cluster must be left out where objective.judged is formula",
+            "Set objective.judged to placed, or plan the fleet and then place each run by itself.",
+        ),
+        (
+            [service("a")],
+            {"network": {}},
+            "network must be left out where there are services",
             "Plan the fleet, then place each run by itself.",
+        ),
+        (
+            [service("a")],
+            {"objective": {"judged": "placed"}},
+            "cluster must be given where objective.judged is placed, is missing",
+            "Add the path of a cluster file, or set objective.judged to formula.",
+        ),
+        (
+            [service("a")],
+            {"objective": {"judged": "replayed", "kind": "target"}},
+            "objective.judged must be formula where objective.kind is target: only multiple and weighted are searched "
+            "for, got replayed",
+            "Set objective.kind to multiple or weighted, or leave out judged.",
+        ),
+        (
+            [service("a")],
+            {"objective": {"judged": "simulated"}},
+            "objective.judged must be one of formula, placed, replayed, got 'simulated' (str)",
+            "",
+        ),
+        (
+            [service("a")],
+            {"objective": {"rounds": 3}},
+            "objective.rounds must be left out where objective.judged is formula: it goes with placed or replayed",
+            "Set objective.judged to placed or replayed, or leave it out.",
+        ),
+        (
+            [service("a")],
+            {"objective": {"judged": "placed", "requests": 3000}},
+            "objective.requests must be left out where objective.judged is placed: it goes with replayed",
+            "Set objective.judged to replayed, or leave it out.",
+        ),
+        (
+            [service("a")],
+            {"objective": {"judged": "replayed", "divisions": 1}},
+            "objective.divisions must be a whole number of at least 2 and at most 1000, got 1",
+            "",
+        ),
+        (
+            [service("a", slo={"ttft_ms": 1000})],
+            {"objective": {"judged": "replayed", "arrivals": "trace"}},
+            "objective.arrivals must be poisson or gamma: requests are drawn from lengths, which say nothing of when "
+            "they came, got trace",
+            "Choose one of them.",
+        ),
+        (
+            [service("a")],
+            {"objective": {"judged": "replayed"}},
+            "services: a: slo must hold a bound where objective.judged is replayed: its rate is the highest that holds "
+            "it; it has none",
+            "Add slo.ttft_ms or slo.tpot_ms, or set objective.judged to formula.",
+        ),
+        (
+            [service("a", slo={"ttft_ms": 1000}, survive={"share": 0.5})],
+            {"objective": {"judged": "replayed"}},
+            "services: a: survive.share must be 0 where objective.judged is replayed: replays lose no nodes, got 0.5",
+            "Leave out survive, or set objective.judged to formula.",
+        ),
+        (
+            [service("a")],
+            {"objective": {"judged": "placed"}, "cluster": NODES, "share_nodes": True},
+            "share_nodes must be false where objective.judged is placed: each deployment chooses nodes that no other "
+            "has, got true",
+            "Leave it out, or set objective.judged to formula.",
+        ),
+        (
+            [service("a")],
+            {"objective": {"judged": "placed"}, "cluster": NODES, "placement": {"lost_gpu_hour_rps": 2}},
+            "placement.lost_gpu_hour_rps must be 0 where there are services: lost work has no demand, got 2",
+            "Limit placement.most_lost_gpu_hours instead.",
+        ),
+        (
+            [service("a", cost={"mode": "reference"})],
+            {"objective": {"judged": "placed"}, "cluster": NODES},
+            "services: a: cost.mode must be default where cluster is given: nothing else tells placed islands from "
+            "compact ones, got reference",
+            "Set cost.mode to default, or leave out cluster.",
         ),
         (
             [service("a", inventory={"H20": 8})],

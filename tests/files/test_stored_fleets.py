@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_fleets import small_fleet
+from small_fleets import curved_fleet, small_fleet
 
 from planner.domain.fleets import FleetPlan
-from planner.domain.schedules import RateSeries, RateWindow
 from planner.errors import InputError
 from planner.files import encode_plan, load_run
 from planner.files.plan.digests import sealed_text
@@ -25,16 +24,8 @@ def write(folder: Path, plan: FleetPlan) -> Path:
     return folder
 
 
-def curved(plan: FleetPlan) -> FleetPlan:
-    """The fleet, the first service's demand the highest of a curve."""
-    windows = tuple(RateWindow(start_s=600.0 * k, rate_rps=rate) for k, rate in enumerate((5.0, 20.0, 11.0)))
-    series = RateSeries(name="day", window_s=600.0, windows=windows, begins_s=3600.0)
-    first, *others = plan.fleet.services
-    return replace(plan, fleet=replace(plan.fleet, services=(replace(first, rates=series, weight=2.5), *others)))
-
-
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    planned = curved(small_fleet())
+    planned = curved_fleet()
     folder = write(tmp_path / "fleet", planned)
     fleet = load_fleet_run(folder)
     assert fleet_text(fleet) == fleet_text(planned) == fleet_text(load_fleet_run(folder / "fleet.json"))
@@ -44,7 +35,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 
 def test_its_question_is_the_one_that_was_asked(tmp_path: Path) -> None:
-    planned = curved(small_fleet())
+    planned = curved_fleet()
     fleet = load_fleet_run(write(tmp_path / "fleet", planned)).fleet
     assert (fleet.inventory, fleet.objective, fleet.share_nodes) == (
         planned.fleet.inventory,
@@ -55,7 +46,7 @@ def test_its_question_is_the_one_that_was_asked(tmp_path: Path) -> None:
         assert replace(read, scenarios=()) == replace(asked_for, scenarios=())
         for scenario, posed in zip(read.scenarios, asked_for.scenarios, strict=True):
             assert (scenario.model, scenario.slo, scenario.objective) == (posed.model, posed.slo, posed.objective)
-            assert scenario.workload == posed.workload
+            assert (scenario.workload, scenario.inputs) == (posed.workload, posed.inputs)
 
 
 def test_its_figures_follow_from_its_plans() -> None:

@@ -62,7 +62,11 @@ SMALLER = {
     "batches": {"inventory: {H200: 16}}\n": "inventory: {H200: 16}, serving: split, ranges: {width: 4096}}\n"},
     "money": {"--usd 512": "--usd 64"},
     "schedules": {"days=0.1": "days=0.01"},
-    "fleets": {"model: deepseek-v3": "model: qwen3-30b-a3b-fp8", "H200: 40, H20: 64": "H200: 16, H20: 32"},
+    "fleets": {
+        "model: deepseek-v3": "model: qwen3-30b-a3b-fp8",
+        "H200: 40, H20: 64": "H200: 16, H20: 32",
+        "--days 7": "--days 1",
+    },
     "studies": {"--iterations 2 --batch 4": "--iterations 1 --batch 2"},
     "replanning": {"H20=96,H200=64,H800=64": "H20=16,H200=16,H800=16"},
 }

@@ -389,3 +389,8 @@ def test_batches_give_first_and_take_what_is_left_then() -> None:
     rows = {row.name: row for row in change.deployments}
     assert rows["chat"].replan is not None  # near what runs, not from scratch
     assert rows["oss"].stays
+
+
+def test_what_replays_judge_is_not_changed() -> None:
+    with pytest.raises(InputError, match=r"objective\.judged: must be formula where a fleet is changed, got replayed"):
+        pipeline.replan_fleet(small_fleet(), asked(objective={"judged": "replayed"}))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
-from planner.cli.comparison.compare import show_rows
 from planner.cli.program.shared_options import Executor, Scheduler, typed_again
+from planner.cli.terminal.wide_tables import show_rows
 from planner.errors import EXIT_DONE, EXIT_INFEASIBLE, EXIT_INTERRUPTED, InputError, PlannerError
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """`planner compare`: runs beside each other, as they fit the terminal."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,59 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
+from planner.cli.plan import fleet_folders
+from planner.cli.terminal.wide_tables import show_figures
+from planner.errors import InputError
 
 if TYPE_CHECKING:
     from planner.domain import Plan
     from planner.domain.comparisons import PlanComparison
-    from planner.report.comparison.side_by_side import Cells
-
-_FRAME = 3
-"""Columns of the screen that a table's column takes beside its text."""
-
-
-def show_figures(title: str, names: Sequence[str], rows: "Sequence[Cells]") -> None:
-    """Print `rows` (what each is of, and a cell for each of `names`) so that no cell is split."""
-    width = screen.out().width
-    if _width([[label for label, _ in rows], *_columns(names, rows)]) <= width:
-        screen.show_table(title, ("", *names), [(label, *cells) for label, cells in rows])
-        return
-    for number, part in enumerate(_parts(names, rows, width)):
-        columns = ("run", *(label for label, _ in part))
-        lines = [(name, *(cells[k] for _, cells in part)) for k, name in enumerate(names)]
-        screen.show_table(title if number == 0 else f"{title}, continued", columns, lines)
-
-
-def _columns(names: Sequence[str], rows: "Sequence[Cells]") -> list[list[str]]:
-    return [[name, *(cells[k] for _, cells in rows)] for k, name in enumerate(names)]
-
-
-def _width(columns: Sequence[Sequence[str]]) -> int:
-    return 1 + sum(_FRAME + max(map(len, column), default=0) for column in columns)
-
-
-def _parts(names: Sequence[str], rows: "Sequence[Cells]", width: int) -> "Iterator[list[Cells]]":
-    """Figures in groups that fit beside the names; one at least in each."""
-    part: list[Cells] = []
-    for row in rows:
-        columns = [[label, *cells] for label, cells in [*part, row]]
-        if part and _width([["run", *names], *columns]) > width:
-            yield part
-            part = []
-        part.append(row)
-    if part:
-        yield part
-
-
-def show_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, first: int) -> None:
-    """Print rows, named by their `first` cells, so that no cell is split, in several tables where they are wide."""
-    names = [list(row[:first]) for row in rows]
-    figures = [(column, tuple(row[k] for row in rows)) for k, column in enumerate(columns) if k >= first]
-    heads = [[column, *(name[k] for name in names)] for k, column in enumerate(columns[:first])]
-    width = screen.out().width - (_width(heads) - 1)
-    for number, part in enumerate(_parts([], figures, width)):
-        lines = [(*name, *(cells[k] for _, cells in part)) for k, name in enumerate(names)]
-        heading = title if number == 0 else f"{title}, continued"
-        screen.show_table(heading, (*columns[:first], *(label for label, _ in part)), lines)
 
 
 class Order(StrEnum):
@@ -88,7 +42,14 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Hold runs beside each other: rates, prices, gaps, levels, pools, and what was asked of each."""
+    """Hold runs beside each other: rates, prices, gaps, levels, pools, and what was asked of each.
+
+    Of folders of fleets: their values and rents, and what every service gets."""
+    if any(fleet_folders.of_fleet(run) for run in runs):
+        if sort is not None:
+            raise InputError("--sort: must be left out where fleets are compared.", hint="Name them in the order.")
+        fleet_folders.compare_fleets(runs, csv, html, force=force, as_json=json)
+        return
     from planner import files
     from planner.report.comparison.side_by_side import comparison_document, every_figure
     from planner.runs.comparisons import compared, comparison_bytes, read_plans

@@ -12,8 +12,8 @@ import typer
 
 from planner.cli import screen
 from planner.cli.batches.batch import duration
-from planner.cli.comparison.compare import show_rows
 from planner.cli.program.shared_options import Executor, Scheduler, typed_again
+from planner.cli.terminal.wide_tables import show_rows
 from planner.errors import EXIT_FAILURE, EXIT_INFEASIBLE, EXIT_INTERRUPTED
 
 if TYPE_CHECKING:

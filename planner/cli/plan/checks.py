@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
-from planner.cli.plan import saved_runs
+from planner.cli.plan import fleet_folders, saved_runs
 from planner.errors import EXIT_BAD_INPUT, EXIT_FAILURE, InputError
 
 if TYPE_CHECKING:
@@ -136,7 +136,12 @@ def diff(
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Show what two runs serve, cost and promise, old against new, which is likely faster; then which islands start,
-    stop, restart or stay, how many GPUs that takes, which requests move, and what changes of buckets and P99."""
+    stop, restart or stay, how many GPUs that takes, which requests move, and what changes of buckets and P99.
+
+    Of two folders of fleets: what every service was and is promised, and which GPUs change hands."""
+    if any(map(fleet_folders.of_fleet, (old, new))):
+        fleet_folders.diff_fleets(old, new, exit_code=exit_code, as_json=json)
+        return
     from dataclasses import replace
 
     from planner.plans.comparing import plan_figures

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
-from planner.cli.plan import saved_runs
+from planner.cli.plan import fleet_folders, saved_runs
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def export_options(
     compute_domains: bool = False,
     router_counts: str = "",
     ranks: str = "",
+    served_names: Sequence[str] | None = None,
 ) -> "DeploySettings":
     """The scenario's settings, with what was typed in their place; the export checks the values.
 
@@ -83,6 +84,7 @@ def export_options(
         "bytes_per_token": bytes_per_token,
         "router_counts": router_counts,
         "ranks": ranks,
+        "served_names": tuple(served_names or ()),
         "monitoring": monitoring or settings.monitoring,
         "autoscaling": autoscaling,
         "prometheus": prometheus,
@@ -138,6 +140,9 @@ def command(
     priority_class: Annotated[str, typer.Option(help="Name of a PriorityClass to make and use.")] = "",
     queue: Annotated[str, typer.Option(help="Kueue LocalQueue that admits the workloads.")] = "",
     model_volume: Annotated[str, typer.Option(help="Name of a claim for the weights, sized from the model.")] = "",
+    queues: Annotated[
+        bool, typer.Option("--queues", help="Of a fleet: Kueue admits deployments, by quotas that sum to its GPUs.")
+    ] = False,
     grid_cells: Annotated[
         int | None,
         typer.Option(
@@ -194,6 +199,9 @@ def command(
             show_default=False,
         ),
     ] = "",
+    served_name: Annotated[
+        list[str] | None, typer.Option(help="What requests may call the model beside its own name; may be repeated.")
+    ] = None,
     monitoring: Annotated[
         bool, typer.Option("--monitoring", help="PodMonitor and PrometheusRule, too (Prometheus operator).")
     ] = False,
@@ -212,13 +220,33 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Replace manifests that exist.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Write deployment manifests for a plan; their GPUs sum to the plan's or nothing is written."""
+    """Write deployment manifests for a plan; their GPUs sum to the plan's or nothing is written.
+
+    Of a fleet's folder: a folder a deployment, and what routes requests to them by model."""
     if check is not None:
         _refuse_writing_options(context)
         _check(check, run, schemas, as_json=json)
         return
     if run is None or out is None:
         raise typer.BadParameter("must be given to write manifests", param_hint="RUN" if run is None else "--out")
+    if fleet_folders.of_fleet(run):
+        fleet_folders.export_fleet(
+            context,
+            run,
+            out,
+            target=target,
+            engine=engine,
+            router=router,
+            queues=queues,
+            schemas=_schemas(schemas),
+            force=force,
+            as_json=json,
+        )
+        return
+    if queues:
+        raise InputError(
+            "--queues: goes with the folder of a fleet, got a run.", hint="Give --queue NAME for one plan."
+        )
     plan = saved_runs.read_run(run)
     options = export_options(
         plan.scenario.deploy,
@@ -246,6 +274,7 @@ def command(
         bytes_per_token=bytes_per_token,
         router_counts=router_counts,
         ranks=ranks,
+        served_names=served_name,
         monitoring=monitoring,
         autoscaling=autoscaling,
         prometheus=prometheus,

@@ -11,6 +11,7 @@ from planner.errors import EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
     from planner.domain import Frontier, FrontierPoint
+    from planner.domain.fleets import FleetPoint, FleetScenario
 
 
 def command(
@@ -20,13 +21,20 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Replace a frontier that exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the points as JSON, and no progress.")] = False,
 ) -> None:
-    """The best fleet for each of several budgets: rate against price, and the mix of GPUs at each point."""
+    """The best fleet for each of several budgets: rate against price, and the mix of GPUs at each point.
+
+    Of a fleet: the least rent at which the demands of all services are met so many times."""
     from planner import files, report
+    from planner.files.scenario.fleets import load_fleet
     from planner.proposing.frontier import frontier
     from planner.report.kit.tables import frame_csv
     from planner.runs.pages import page_bytes
     from planner.workload import summarize
 
+    fleet = load_fleet(scenario, summarize)
+    if fleet is not None:
+        _frontier_of_fleet(fleet, out, points, force=force, as_json=json)
+        return
     read = files.load_scenario(scenario, summarize)
     files.refuse_existing(out / "frontier.csv", force=force)  # fails before the work, not after it
     curve = frontier(read, points, _progress(quiet=json))
@@ -47,6 +55,35 @@ def command(
     if curve.unasked:
         screen.show_note(f"Interrupted {len(curve.unasked)} budgets before the end; what was found is in {out}")
         raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def _frontier_of_fleet(fleet: "FleetScenario", out: Path, points: int, *, force: bool, as_json: bool) -> None:
+    from planner import files, pipeline
+    from planner.report.fleets.growth import growth_page
+    from planner.report.fleets.growth import points as table_of_points
+    from planner.report.kit.markdown import page_text
+    from planner.runs.pages import page_bytes
+
+    files.refuse_existing(out / "frontier.csv", force=force)
+
+    def listen(point: "FleetPoint") -> None:
+        if not as_json:
+            screen.show_note(f"{point.multiple:.3g} times the demands: {point.rent_usd_per_hour:.2f} USD/hour")
+
+    rows = pipeline.growth_of_fleet(fleet, points, listen)
+    page, table = growth_page(fleet.name, rows), table_of_points(rows)
+    written = {
+        "frontier.csv": table.csv(),
+        "frontier.md": page_text(page).encode(),
+        "frontier.html": page_bytes(page),
+    }
+    files.write_folder(out, written, force=force)
+    if as_json:
+        screen.show_json({"folder": str(out), "points": table.records()})
+        return
+    screen.show_table(f"Frontier: {fleet.name}", *table.words())
+    screen.show_prose(page.verdict.replace("**", ""))
+    screen.show_text(f"Written to {out}")
 
 
 def _progress(*, quiet: bool) -> "Callable[[int, int, FrontierPoint | None], None]":

@@ -1,12 +1,13 @@
 """`planner place`: a finished plan onto the nodes of a cluster."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from planner.cli import screen
-from planner.cli.plan import saved_runs
+from planner.cli.plan import fleet_folders, saved_runs
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,19 +52,27 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Replace a placement that exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the placement as JSON.")] = False,
 ) -> None:
-    """Put the islands of a plan on nodes; its rates are then those of where they lie."""
+    """Put the islands of a plan on nodes; its rates are then those of where they lie.
+
+    Of a fleet's folder: all deployments on the nodes of one cluster; services that go first choose first."""
     from dataclasses import replace
 
     from planner import files, pipeline
     from planner.runs import publication
     from planner.runs.publication import scenario_on
 
+    def asked_for(settings: "PlacementSettings") -> "PlacementSettings":
+        settings = _changed(settings, _qos(qos), cpus_per_gpu, priority, preempt=preempt)
+        settings = _limited(settings, most_victims, most_lost_gpu_hours)
+        return replace(settings, most_moves=moves or settings.most_moves)
+
+    if fleet_folders.of_fleet(run):
+        _place_fleet(run, cluster, out, asked_for, engine=engine or "", force=force, as_json=json)
+        return
     saved = saved_runs.read_run(run)
     folder = out or run
     _claim(run, saved, out, force=force)
-    settings = _changed(saved.scenario.placement, _qos(qos), cpus_per_gpu, priority, preempt=preempt)
-    settings = _limited(settings, most_victims, most_lost_gpu_hours)
-    settings = replace(settings, most_moves=moves or settings.most_moves)
+    settings = asked_for(saved.scenario.placement)
     nodes = files.load_cluster(cluster)
     placed = pipeline.place(saved, scenario_on(saved, nodes, settings, (files.input_hash(cluster),)))
     published = publication.publish(placed, engine=engine or files.engine_of(run))
@@ -74,6 +83,27 @@ def command(
     for warning in published.warnings:
         screen.show_warning(warning)
     _tell(placed, folder, as_json=json)
+
+
+def _place_fleet(
+    run: Path,
+    cluster: Path,
+    out: Path | None,
+    asked_for: "Callable[[PlacementSettings], PlacementSettings]",
+    *,
+    engine: str,
+    force: bool,
+    as_json: bool,
+) -> None:
+    from planner.domain import PlacementSettings
+
+    if out is None:
+        raise InputError(
+            "--out: must be given where RUN is the folder of a fleet.",
+            hint="Give the placed fleet a folder of its own.",
+        )
+    settings = asked_for(PlacementSettings())
+    fleet_folders.place_fleet(run, cluster, settings, out, engine=engine, force=force, as_json=as_json)
 
 
 def _claim(run: Path, saved: "Plan", out: Path | None, *, force: bool) -> None:

@@ -1,20 +1,29 @@
-"""`planner rehearse`: a plan's routing by the routers' own programs, before a GPU is rented."""
+"""`planner rehearse`: a plan's routing by the routers' own programs, or a fleet's behind its front, before a GPU is
+rented."""
 
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from planner.cli import screen
 from planner.cli.plan import saved_runs
+from planner.cli.plan.fleet_folders import of_fleet
 from planner.errors import EXIT_BAD_INPUT, EXIT_INFEASIBLE, InputError
 
 if TYPE_CHECKING:
-    from planner.runs.rehearsal.settings import Kill
+    from planner.domain import Plan
+    from planner.domain.fleets import FleetPlan
+    from planner.report.kit.tree import Page
+    from planner.runs.rehearsal.settings import Kill, RehearsalSettings
 
+RunOrFleet = Annotated[
+    Path, typer.Argument(help="A run folder, its plan.json, or the folder of a fleet.", show_default=False)
+]
 _KILL = re.compile(r"(?P<island>.+)@(?P<at>\d+(?:\.\d+)?)s?")
 
 
@@ -30,7 +39,7 @@ def read_kill(text: str) -> "Kill":
 
 
 def command(
-    run: saved_runs.Run,
+    run: RunOrFleet,
     router: Annotated[
         str,
         typer.Option(
@@ -94,44 +103,120 @@ def command(
     """Try a plan's routing on this machine: real routers before engines simulated at its step times."""
     from planner import files, report
     from planner.runs.rehearsal.naming import read_program
-    from planner.runs.rehearsal.settings import RehearsalSettings, check_settings
-    from planner.runs.replays.replays import rate_of, trace_of
+    from planner.runs.rehearsal.settings import RehearsalSettings
 
-    plan = saved_runs.read_run(run)
-    words = dict(read_program(text) for text in program or ())
+    subject = _read(run, trace)
     settings = RehearsalSettings(
         router=router,
         engine=engine,
         ranks=ranks,
         router_counts=router_counts,
-        rate_rps=rate_of(plan, rate),
+        rate_rps=_rate(subject, rate),
         requests=requests,
         seed=seed,
         slower=slower,
         minutes=minutes,
         length_spread=length_spread,
         kills=tuple(read_kill(text) for text in kill or ()),
-        programs=words,
+        programs=dict(read_program(text) for text in program or ()),
     )
-    check_settings(settings, plan)
-    # what speaks HTTP is an extra, whose absence `check_settings` tells
-    from planner.runs.rehearsal.rehearsing import rehearse
-    from planner.runs.rehearsal.writing import NAMES, rehearsal_document, rehearsal_files, rehearsal_page
+    _check(subject, settings)
+    # what speaks HTTP is an extra, whose absence the check tells
+    from planner.runs.rehearsal.writing import NAMES
 
     if out is not None:  # fails before the work, not after it
         files.claim_folder(out, NAMES, force=force)
-    listen = _progress(settings.expected_s, quiet=quiet or json)
-    rehearsal = rehearse(plan, trace_of(plan, trace, run), settings, listen)
+    rehearsed = _rehearsed(subject, run, trace, settings, _progress(settings.expected_s, quiet=quiet or json))
     if out is not None:
-        files.write_folder(out, rehearsal_files(rehearsal), force=force, kinds=NAMES)
+        files.write_folder(out, rehearsed.files, force=force, kinds=NAMES)
     if json:
-        screen.show_json({"folder": None if out is None else str(out), **rehearsal_document(rehearsal)})
+        screen.show_json({"folder": None if out is None else str(out), **rehearsed.document})
     else:
-        screen.show_markdown(report.page_text(rehearsal_page(rehearsal)))
+        screen.show_markdown(report.page_text(rehearsed.page))
         if out is not None:
             screen.show_prose(f"Written to {out}")
-    if rehearsal.holds is not True:
-        raise typer.Exit(EXIT_INFEASIBLE if rehearsal.holds is False else EXIT_BAD_INPUT)
+    if rehearsed.holds is not True:
+        raise typer.Exit(EXIT_INFEASIBLE if rehearsed.holds is False else EXIT_BAD_INPUT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rehearsed:
+    """What is shown and written of a rehearsal, and whether the levels hold (None: untold)."""
+
+    page: "Page"
+    document: dict[str, Any]
+    files: dict[str, bytes]
+    holds: bool | None
+
+
+def _read(run: Path, trace: str | None) -> "Plan | FleetPlan":
+    """The plan of a run, or that of a fleet's folder."""
+    if not of_fleet(run):
+        return saved_runs.read_run(run)
+    if trace is not None:
+        raise InputError(
+            f"--trace: must be left out for the fleet {run}, got {trace!r}: every service has requests of its own.",
+            hint=f"Rehearse a deployment by itself: planner rehearse {run}/services/NAME --trace {trace}.",
+        )
+    from planner.runs.fleets import read_fleet
+
+    return read_fleet(run)
+
+
+def _rate(subject: "Plan | FleetPlan", rate: str | None) -> float:
+    from planner.domain.fleets import FleetPlan
+    from planner.runs.replays.replays import rate_in, rate_of
+
+    if isinstance(subject, FleetPlan):
+        return rate_in(subject.promise_rps, sum(part.plan.throughput_rps for part in subject.parts), rate)
+    return rate_of(subject, rate)
+
+
+def _check(subject: "Plan | FleetPlan", settings: "RehearsalSettings") -> None:
+    from planner.domain.fleets import FleetPlan
+    from planner.runs.rehearsal.settings import check_fleet_settings, check_settings
+
+    if isinstance(subject, FleetPlan):
+        check_fleet_settings(settings, subject)
+    else:
+        check_settings(settings, subject)
+
+
+def _rehearsed(
+    subject: "Plan | FleetPlan",
+    run: Path,
+    trace: str | None,
+    settings: "RehearsalSettings",
+    listen: Callable[[float], None],
+) -> _Rehearsed:
+    from planner.domain.fleets import FleetPlan
+
+    if isinstance(subject, FleetPlan):
+        return _rehearsed_fleet(subject, settings, listen)
+    from planner.runs.rehearsal.rehearsing import rehearse
+    from planner.runs.rehearsal.writing import rehearsal_document, rehearsal_files, rehearsal_page
+    from planner.runs.replays.replays import trace_of
+
+    rehearsal = rehearse(subject, trace_of(subject, trace, run), settings, listen)
+    return _Rehearsed(
+        page=rehearsal_page(rehearsal),
+        document=rehearsal_document(rehearsal),
+        files=rehearsal_files(rehearsal),
+        holds=rehearsal.holds,
+    )
+
+
+def _rehearsed_fleet(fleet: "FleetPlan", settings: "RehearsalSettings", listen: Callable[[float], None]) -> _Rehearsed:
+    from planner.runs.rehearsal.fleets import writing
+    from planner.runs.rehearsal.fleets.rehearsing import rehearse_fleet
+
+    rehearsal = rehearse_fleet(fleet, settings, listen)
+    return _Rehearsed(
+        page=writing.fleet_rehearsal_page(rehearsal),
+        document=writing.fleet_rehearsal_document(rehearsal),
+        files=writing.fleet_rehearsal_files(rehearsal),
+        holds=rehearsal.holds,
+    )
 
 
 def _progress(expected_s: float, *, quiet: bool) -> Callable[[float], None]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
-from planner.cli.plan import saved_runs
+from planner.cli.plan import fleet_folders, saved_runs
 from planner.cli.program.shared_options import seeds_of
 from planner.errors import EXIT_BAD_INPUT, EXIT_INFEASIBLE, InputError
 
@@ -65,6 +65,7 @@ def _number(text: str) -> float:
 
 
 def command(
+    context: typer.Context,
     run: saved_runs.Run,
     trace: saved_runs.Trace = None,
     rate: saved_runs.Rate = None,
@@ -118,7 +119,9 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no progress.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
-    """Send requests through a plan one by one: TTFT, TPOT, goodput, and whether the promise holds."""
+    """Send requests through a plan one by one: TTFT, TPOT, goodput, and whether the promise holds.
+
+    Of a fleet's folder: every deployment with the requests of all its services, each judged by its own levels."""
     from planner import files, pipeline, report
     from planner.runs.replays.replay_settings import replay_settings
     from planner.runs.replays.replays import (
@@ -131,21 +134,26 @@ def command(
         with_failures,
     )
 
+    choices = {
+        "router": router,
+        "length_spread": length_spread,
+        "arrivals": arrivals,
+        "variation": variation,
+        "curve": curve,
+        "between": read_stretch(between),
+        "requests": requests,
+        "seeds": read_seeds(seeds),
+        "warm_up": warm_up,
+        "storage_gb_s": storage_gb_s,
+    }
+    if fleet_folders.of_fleet(run):
+        taken = ("rate", "router", "length_spread", "arrivals", "variation", "curve", "requests", "seeds", "warm_up")
+        hint = "Replay a deployment by itself: planner replay FLEET/services/NAME."
+        fleet_folders.refuse_options(context, (*taken, "strict"), hint)
+        fleet_folders.replay_fleet(run, rate, choices, strict=strict, as_json=json, quiet=quiet)
+        return
     plan = saved_runs.read_run(run)
-    settings = replay_settings(
-        plan,
-        router=router,
-        length_spread=length_spread,
-        arrivals=arrivals,
-        variation=variation,
-        curve=curve,
-        between=read_stretch(between),
-        requests=requests,
-        seeds=read_seeds(seeds),
-        warm_up=warm_up,
-        storage_gb_s=storage_gb_s,
-        failures=[read_failure(text) for text in fail or []],
-    )
+    settings = replay_settings(plan, **choices, failures=[read_failure(text) for text in fail or []])  # type: ignore[arg-type]
     rate_rps = rate_of(plan, rate)
     source = trace_of(plan, trace, run)
     if out is not None:  # fails before the work, not after it

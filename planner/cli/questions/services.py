@@ -2,6 +2,7 @@
 begin with."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,26 +57,28 @@ def drafted(
     )
 
 
-def answer_fleet(output: options.Output, draft: "FleetDraft") -> None:
-    """Plan the fleet, write what is to be written, print. What cannot be written fails before the work."""
+def answer_fleet(output: options.Output, draft: "FleetDraft", offer: "GpuOffer | None" = None) -> None:
+    """Plan the fleet, for least rent of an `offer` where there is one, write what is to be written, print. What cannot
+    be written fails before the work."""
     from planner import files, pipeline
     from planner.files.plan.fleet_document import fleet_document
     from planner.report.fleets.page import fleet_summary
     from planner.runs.fleets import KINDS, publish_fleet, write_fleet
-    from planner.runs.questions.services import fleet_draft_text
+    from planner.runs.questions.services import cheapest_of_offer, fleet_draft_text
 
     if output.scenario is not None:
         files.refuse_existing(output.scenario, force=output.force)
     if output.out is not None:
         files.claim_folder(output.out, KINDS, force=output.force)
-    fleet, quiet = draft.fleet(), output.quiet or output.json
+    quiet = output.quiet or output.json
 
     def tell(step: str) -> None:
         if not quiet:
             screen.show_note(f"{draft.name}: {step}")
 
     with screen.search_progress(draft.name, quiet=quiet) as progress:
-        planned = pipeline.plan_fleet(fleet, tell, progress)
+        plan = partial(pipeline.plan_fleet, tell=tell, progress=progress)
+        draft, planned = (draft, plan(draft.fleet())) if offer is None else cheapest_of_offer(draft, offer, plan)
     path = output.scenario
     texts = {} if path is None else {path: fleet_draft_text(draft, path.parent).encode()}
     with files.files_written(texts, force=output.force):
@@ -96,11 +99,9 @@ def answer_cheapest(
     output: options.Output, services: Sequence[str], typed: options.Typed, offer: "GpuOffer", rps: float | None
 ) -> None:
     """What do all of them cost? The whole nodes of least rent that promise every demand."""
-    from planner.runs.questions.services import cheapest_draft
-
     if rps is not None:
         raise InputError("--rps: goes without --service.", hint="Write a rate behind each: NAME=MODEL:WORKLOAD:DEMAND.")
-    answer_fleet(output, cheapest_draft(drafted(services, typed, {}, {}, name="cheapest", aim="target"), offer))
+    answer_fleet(output, drafted(services, typed, {}, {}, name="cheapest", aim="target"), offer)
 
 
 def begin_fleet(

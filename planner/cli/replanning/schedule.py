@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
+from planner.cli.plan import fleet_folders
+from planner.cli.plan.replay import read_seeds
 from planner.domain.schedules import ForecastKind, ForecastSettings, GapRule, Tariff, TariffKind
 from planner.errors import InputError
 
@@ -16,17 +18,27 @@ if TYPE_CHECKING:
     from planner.replanning.days.replaying import WindowReplay
 
 MOST_CHANGES_SHOWN = 30
+BURSTS = 2.0
+"""Of gaps between requests in bursts: deviation over mean, where a fleet's levels are replayed."""
 
 
 def command(
+    context: typer.Context,
     scenario: Annotated[
-        Path, typer.Argument(help="A scenario file, its inventory as what may be rented.", show_default=False)
-    ],
-    rates: Annotated[
-        str,
-        typer.Option(help="A CSV file of requests/s by time, or a shipped one such as servegen-m-large."),
+        Path,
+        typer.Argument(
+            help="A scenario file, its inventory as what may be rented; or the folder of a fleet, whose services have "
+            "curves.",
+            show_default=False,
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the schedule, its plans and its page.", show_default=False)],
+    rates: Annotated[
+        str | None,
+        typer.Option(
+            help="A CSV file of requests/s by time, or a shipped one such as servegen-m-large.", show_default=False
+        ),
+    ] = None,
     pool: Annotated[
         str | None, typer.Option(help="Whose rates, where the file has several pools.", show_default=False)
     ] = None,
@@ -73,7 +85,9 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no progress.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
-    """Plan for a day or a week of changing load: which plan stands when, its cost, and the bound of the day."""
+    """Plan for a day or a week of changing load: which plan stands when, its cost, and the bound of the day.
+
+    Of a fleet's folder: which nodes its services need by the hour, and what work that waits does on the others."""
     from planner import files
     from planner.files.scenario.settings import read_setting
     from planner.runs.replanning.inputs import change_settings
@@ -87,6 +101,17 @@ def command(
     )
     from planner.workload import summarize
 
+    if fleet_folders.of_fleet(scenario):
+        taken = ("scenario", "days", "headroom", "replay", "bursty", "requests", "seeds")
+        hint = "Rates, prices and times of changes stand in the fleet's file; plan it again with others."
+        fleet_folders.refuse_options(context, taken, hint)
+        replays = (BURSTS if bursty else 1.0, requests, read_seeds(seeds)) if replay else None
+        fleet_folders.schedule_fleet(
+            scenario, out, days=days, headroom=headroom, replay=replays, force=force, as_json=json, quiet=quiet
+        )
+        return
+    if rates is None:
+        raise typer.BadParameter("must be given for one service", param_hint="--rates")
     _refuse_idle(replay=replay, bursty=bursty, trace=trace, forecast=forecast, headroom=headroom)
     claim_schedule_folder(out, force=force)
     series = files.load_rates(rates, pool, gaps=gaps)
@@ -133,7 +158,6 @@ def _refuse_idle(
 
 
 def _replay(requests: int, seeds: str, *, bursty: bool) -> "WindowReplay":
-    from planner.cli.plan.replay import read_seeds
     from planner.replanning.days.replaying import WindowReplay
 
     return WindowReplay(requests=requests, seeds=read_seeds(seeds), bursty=bursty)

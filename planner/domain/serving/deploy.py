@@ -43,6 +43,7 @@ class DeploySettings:
     `router_counts`: what router `haproxy` counts of prefill servers to find the least loaded, bytes or requests.
     `bytes_per_token`: of a prompt's text, for routers that know a request's size alone. `images` may also replace those
     of routers: HAPROXY, VLLM-ROUTER, MODEL-GATEWAY.
+    `served_names`: names that requests may give the model, beside its own.
     `ranks`: what a router chooses among: `rank`, every attention rank at a port of its own; `server`, copies of the
     model, whose engines share requests out over their ranks; `auto`: ranks where engine, target and router all can.
     `monitoring`: a PodMonitor and a PrometheusRule beside the rest, for clusters with the Prometheus operator.
@@ -84,6 +85,7 @@ class DeploySettings:
     ] = 4.0
     router_counts: Annotated[str, OneOf(COUNTS), Key("of prefill servers: bytes, requests", sparse=True)] = COUNTS_BYTES
     ranks: Annotated[str, OneOf(ENDPOINTS), Key("endpoints of routers: rank or server", sparse=True)] = "auto"
+    served_names: Annotated[tuple[str, ...], Key("what requests may call the model, too", sparse=True)] = ()
     monitoring: Annotated[bool, Key("PodMonitor and PrometheusRule, too", sparse=True)] = False
     autoscaling: Annotated[str, OneOf(AUTOSCALERS), Key("autoscalers with the plan's bounds", sparse=True)] = "none"
     prometheus: Annotated[str, Key("where keda asks", sparse=True)] = "http://prometheus-operated.monitoring.svc:9090"

@@ -35,7 +35,7 @@ class PooledReplay:
         self._scenario = question.scenario
         router = question.scenario.router
         self._settings = ReplaySettings(
-            arrivals=_arrivals(question.scenario), router=router, length_spread=router.length_spread
+            arrivals=arrivals_of(question.scenario), router=router, length_spread=router.length_spread
         )
         trace = question.scenario.trace
         self.prefixes = (
@@ -110,7 +110,9 @@ class PooledReplay:
         )
 
 
-def _arrivals(scenario: Scenario) -> ArrivalSettings:
+def arrivals_of(scenario: Scenario) -> ArrivalSettings:
+    """How the requests of a scenario's objective come. Raises InputError where they are its trace's, and it has lost
+    it."""
     objective, burstiness = scenario.objective, scenario.workload.burstiness
     if objective.drawn_from is DrawnFrom.TRACE and scenario.trace is None:
         raise InputError(
@@ -138,6 +140,11 @@ class Ladder:
     """Rates `base_rps` times (1 + STEP) to the rung's number."""
 
     base_rps: float
+
+    @classmethod
+    def around(cls, rate_rps: float) -> "Ladder":
+        """Rungs near a rate, the same ones for any rate: powers of 1 + STEP."""
+        return cls(base_rps=(1 + STEP) ** round(math.log(rate_rps) / math.log1p(STEP)))
 
     def rate_rps(self, rung: int) -> float:
         """The rate of a rung."""

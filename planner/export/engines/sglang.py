@@ -85,6 +85,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
         command=_COMMAND,
         arguments=flags(
             ("model-path", island.weights),
+            *_shown_name(island),
             ("host", "0.0.0.0"),  # noqa: S104  # the pod's own address, which the Service reaches
             ("port", _HTTP_PORT + rendezvous.port_offset),
             *_parallel(island, exchange, split),
@@ -111,6 +112,11 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
             *_chunk_notes(island),
         ),
     )
+
+
+def _shown_name(island: ServingIsland) -> list[tuple[str, FlagValue]]:
+    """SGLang answers to any name (serving_base.py compares none but for adapters), and shows one."""
+    return [("served-model-name", island.served_names[:2][-1])] if island.served_names else []
 
 
 def _check_stages(island: ServingIsland, profile: EngineProfile) -> None:

@@ -102,7 +102,8 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     exchange = _exchange(island, profile)
     split = overlaps(island, exchange, profile)
     rows = (*_parallel(island, exchange), *_overlap(island, split), *_limits(island), *_drafts(island, profile))
-    leader, worker = _pods(island, (island.weights, *flags(*rows, *vllm_transfer(island))), rendezvous, exchange)
+    arguments = (island.weights, *flags(*rows, *vllm_transfer(island)), *_names(island))
+    leader, worker = _pods(island, arguments, rendezvous, exchange)
     require_loadable(island, "vLLM", vllm_faults(leader.arguments, island), VLLM_REMEDY)
     return Launch(
         leader=leader,
@@ -116,6 +117,11 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
             *_cache_notes(island),
         ),
     )
+
+
+def _names(island: ServingIsland) -> tuple[str, ...]:
+    """Several values of one flag are words behind it: a flag that is repeated has its last value alone."""
+    return ("--served-model-name", *island.served_names) if island.served_names else ()
 
 
 def _ports(island: ServingIsland, offset: int) -> tuple[Port, ...]:

@@ -303,5 +303,6 @@ KSERVE = Target(
         *("namespace", "weights", "hf_secret", "compute_domains"),
         *("monitoring", "autoscaling", "prometheus"),  # KServe scrapes and scales by itself
     ),
+    named=True,
     rank_obstacle=_rank_obstacle,
 )

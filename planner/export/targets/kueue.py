@@ -243,6 +243,7 @@ _UNHEEDED = (
     "compute_domains",
     "bytes_per_token",
     "router_counts",
+    "served_names",
     "monitoring",
     "autoscaling",
     "prometheus",

@@ -6,16 +6,16 @@ against them on the way back.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-from planner.domain import InputHash
+from planner.domain import InputHash, Scenario
 from planner.domain.fleets import (
     BatchFill,
     BatchTerms,
     Deployment,
+    DivisionSearch,
     FleetObjective,
     FleetPart,
     FleetPlan,
@@ -27,16 +27,17 @@ from planner.domain.fleets import (
 from planner.domain.schedules import RateSeries, RateWindow
 from planner.errors import InputError
 from planner.files.disk.opening import is_folder, is_there
-from planner.files.plan.digests import read_sealed, sealed_text
+from planner.files.plan.digests import read_sealed, require_schema, sealed_text
 from planner.files.plan.plan_document import plan_digest
 from planner.files.plan.plan_reader import differences, no_trace
 from planner.files.plan.runs import FLEET_FILE, SERVICES_FOLDER, load_run
-from planner.files.records import Document, read_record, record_document
+from planner.files.records import Document, load_record, read_record, record_document
 from planner.files.scenario.scenario_documents import scenario_document
 from planner.files.scenario.scenarios import scenario_from_section
-from planner.files.sections import Section
+from planner.files.sections import Section, top_level
 
 SCHEMA_VERSION = 2
+INPUTS = "inputs"
 REMEDY = "Plan the fleet again, or restore the file."
 
 
@@ -63,8 +64,8 @@ def fleet_document(plan: FleetPlan) -> Document:
         "aim": plan.aim.value,
         "inventory": dict(plan.fleet.inventory.counts),
         "value": float(plan.value),
-        "bound": float(plan.bound),
-        "gap": float(plan.gap),
+        "bound": None if plan.bound is None else float(plan.bound),
+        "gap": None if plan.gap is None else float(plan.gap),
         "rent_usd_per_hour": float(plan.rent_usd_per_hour),
         "services": [record_document(share) for share in plan.shares],
         "deployments": [_part(plan, part) for part in plan.plans],
@@ -72,6 +73,7 @@ def fleet_document(plan: FleetPlan) -> Document:
         "batches": [_fill(fill) for fill in plan.batches],
         "idle": dict(plan.idle),
         "note": plan.note,
+        **({} if plan.searched is None else {"searched": record_document(plan.searched)}),
         "question": _question(plan.fleet),
     }
 
@@ -104,7 +106,7 @@ def _question(fleet: FleetScenario) -> Document:
         "objective": record_document(fleet.objective),
         "share_nodes": fleet.share_nodes,
         "services": [_service(service) for service in fleet.services],
-        "inputs": {item.name: item.sha256 for item in fleet.inputs},
+        INPUTS: _hashes(fleet.inputs),
     }
 
 
@@ -117,8 +119,12 @@ def _service(service: FleetService) -> Document:
         "shares": list(service.shares),
         **({"batch": record_document(service.batch)} if service.batch is not None else {}),
         **({"rates": _rates(service.rates)} if service.rates is not None else {}),
-        "scenarios": [scenario_document(scenario) for scenario in service.scenarios],
+        "scenarios": [{**scenario_document(row), INPUTS: _hashes(row.inputs)} for row in service.scenarios],
     }
+
+
+def _hashes(inputs: Sequence[InputHash]) -> Document:
+    return {item.name: item.sha256 for item in inputs}
 
 
 def _rates(series: RateSeries) -> Document:
@@ -146,13 +152,22 @@ def load_fleet_run(source: Path) -> FleetPlan:
         parts=tuple(part for name, part in parts.items() if name not in waiting),
         shares=tuple(read_record(ServiceShare, row) for row in document.sections("services")),
         value=document.number("value"),
-        bound=document.number("bound"),
+        bound=None if document.is_empty("bound") else document.number("bound"),
         worths=tuple(read_record(NodeWorth, row) for row in document.sections("nodes")),
         batches=tuple(_read_fill(row, parts) for row in document.sections("batches")),
         note=document.printable("note", empty=True),
+        searched=_read_search(document),
     )
     _require_consistent(plan, document, file)
     return plan
+
+
+def _read_search(document: Section) -> DivisionSearch | None:
+    if "searched" not in document:
+        return None
+    row = document.section("searched").plain()
+    require_schema(DivisionSearch, row, f"{document.file}: searched", hint=REMEDY)
+    return load_record(DivisionSearch, row)
 
 
 def _require_consistent(plan: FleetPlan, document: Section, file: Path) -> None:
@@ -175,29 +190,27 @@ def _require_consistent(plan: FleetPlan, document: Section, file: Path) -> None:
 
 
 def _read_question(document: Section, question: Section, file: Path) -> FleetScenario:
-    question.allow_only("objective", "share_nodes", "services", "inputs")
+    question.allow_only("objective", "share_nodes", "services", INPUTS)
     if not question.entries("services"):
         raise question.fault("services", "at least one service", hint=REMEDY)
     services = tuple(_read_service(row, file) for row in question.sections("services"))
-    inputs = question.section("inputs", optional=True)
     return FleetScenario(
         name=document.name("name"),
         inventory=services[0].scenarios[0].inventory,
         services=services,
         objective=read_record(FleetObjective, question.section("objective")),
         share_nodes=question.flag("share_nodes"),
-        inputs=tuple(InputHash(name=name, sha256=inputs.text(name)) for name in inputs),
+        inputs=_read_hashes(question),
     )
 
 
 def _read_service(row: Section, file: Path) -> FleetService:
     row.allow_only("name", "demand_rps", "weight", "priority", "shares", "batch", "rates", "scenarios")
-    read = partial(scenario_from_section, base=file.parent, summarize=no_trace)
     if not row.entries("scenarios"):
         raise row.fault("scenarios", "at least one scenario", hint=REMEDY)
     return FleetService(
         name=row.name("name"),
-        scenarios=tuple(read(section) for section in row.sections("scenarios")),
+        scenarios=tuple(_read_scenario(section, file) for section in row.sections("scenarios")),
         demand_rps=row.number("demand_rps", low=0),
         weight=row.number("weight", above=0),
         priority=row.integer("priority", low=1),
@@ -205,6 +218,17 @@ def _read_service(row: Section, file: Path) -> FleetService:
         batch=read_record(BatchTerms, row.section("batch")) if "batch" in row else None,
         rates=_read_rates(row.section("rates")) if "rates" in row else None,
     )
+
+
+def _read_scenario(section: Section, file: Path) -> Scenario:
+    posed = {key: value for key, value in section.plain().items() if key != INPUTS}
+    scenario = scenario_from_section(top_level(posed, f"{section.file}: {section.path}"), file.parent, no_trace)
+    return replace(scenario, inputs=_read_hashes(section))
+
+
+def _read_hashes(section: Section) -> tuple[InputHash, ...]:
+    hashes = section.section(INPUTS, optional=True)
+    return tuple(InputHash(name=name, sha256=hashes.text(name)) for name in hashes)
 
 
 def _read_rates(section: Section) -> RateSeries:

@@ -2,7 +2,7 @@
 
     name: company
     inventory: {H200: 64, H20: 128}
-    objective: {kind: multiple}        # target, weighted, priority
+    objective: {kind: multiple}        # target, weighted, priority; judged: placed, with a cluster, or replayed
     share_nodes: false
     services:
       - {name: chat, model: qwen3-235b-a22b-fp8, workload: azure-conv-2023, slo: {...}, demand: 120}
@@ -24,8 +24,8 @@ from planner.domain.fleets import BatchTerms, FleetObjective, FleetScenario, Fle
 from planner.domain.schedules import RateSeries
 from planner.files.disk.documents import input_hash, read_yaml
 from planner.files.records import read_record
+from planner.files.scenario.fleet_judges import read_fleet_objective, read_nodes, require_judgeable
 from planner.files.scenario.inventories import read_inventory
-from planner.files.scenario.placement_sections import read_placement
 from planner.files.scenario.scenarios import ReadRequests, Summarize, scenario_from_section, scenario_path
 from planner.files.scenario.settings import Setting, with_settings
 from planner.files.sections import Section, nearest_hint, top_level
@@ -37,7 +37,7 @@ MOST_SERVICES = 64
 MOST_CHECKPOINTS = 6
 _OWN = ("name", "demand", "weight", "priority", "shares", "batch")
 _OF_DEMAND = ("demand", "weight", "priority", "shares")
-_OF_THE_FLEET = ("name", SERVICES, "objective", "share_nodes")
+_OF_THE_FLEET = ("name", SERVICES, "objective", "share_nodes", "cluster", "placement")
 _NOT_OF_SERVICES = ("cluster", "placement", "network", "objective", "inventory", "prices_usd_per_gpu_hour")
 """What several services have in common, or what no fleet knows."""
 
@@ -87,20 +87,20 @@ def fleet_from_section(
 ) -> FleetScenario:
     """The fleet of a mapping with its place."""
     values = document.plain()
-    for key in ("cluster", "placement", "network"):
-        if key in values:
-            raise document.refusal(
-                key, "must be left out where there are services", hint="Plan the fleet, then place each run by itself."
-            )
+    if "network" in values:
+        raise document.refusal(
+            "network",
+            "must be left out where there are services",
+            hint="Plan the fleet, then place each run by itself.",
+        )
     rows = document.sections(SERVICES) if SERVICES in values else (_only_service(document),)
     if not 1 <= len(rows) <= MOST_SERVICES:
         raise document.refusal(
             SERVICES, f"must be 1 to {MOST_SERVICES}, got {len(rows)}", hint="Begin with `- name: chat`."
         )
-    objective = read_record(FleetObjective, _objective(document))
-    inventory, inventory_inputs = read_inventory(
-        document, None, read_placement(document.section("placement", optional=True))
-    )
+    objective = read_fleet_objective(_objective(document))
+    cluster, placement, cluster_inputs = read_nodes(document, objective, base)
+    inventory, inventory_inputs = read_inventory(document, cluster, placement)
     common = {key: value for key, value in values.items() if key not in _OF_THE_FLEET}
     services = [_service(document, row, common, base, summarize, (inputs, read_requests), objective) for row in rows]
     _require_names(document, services)
@@ -110,8 +110,11 @@ def fleet_from_section(
         services=tuple(services),
         objective=objective,
         share_nodes=document.flag("share_nodes", default=False),
-        inputs=inputs + inventory_inputs,
+        inputs=inputs + inventory_inputs + cluster_inputs,
+        cluster=cluster,
+        placement=placement,
     )
+    require_judgeable(document, fleet)
     if not fleet.interactive:
         raise document.refusal(
             SERVICES, "must have one with a demand, got batches alone", hint="Plan one of them by itself."

@@ -2,7 +2,7 @@
 with work that waits."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from planner.assignment import cheapest_addition
@@ -10,7 +10,9 @@ from planner.domain import Plan, Scenario
 from planner.domain.fleets import (
     BatchFill,
     Deployment,
+    DivisionSearch,
     FleetAim,
+    FleetJudge,
     FleetObjective,
     FleetPart,
     FleetPlan,
@@ -18,7 +20,7 @@ from planner.domain.fleets import (
     FleetService,
     on_gpus,
 )
-from planner.errors import InfeasibleError
+from planner.errors import InfeasibleError, InputError
 from planner.proposing.fleets.accounts import node_worths, shares_of
 from planner.proposing.fleets.deployments import batch_deployments, deployments_of
 from planner.proposing.fleets.dividing import (
@@ -31,21 +33,36 @@ from planner.proposing.fleets.dividing import (
     promised_rps,
     worth_of_rates,
 )
+from planner.proposing.fleets.placing import PlaceOne, placed_parts
 
 DAY_S = 86_400.0
 PlanOne = Callable[[Scenario], Plan]
 
 OF_FORMS = "the bound is of the forms of serving that the plans chose"
 PARTIAL = "the bound is of divisible servers: not every cut of lengths was solved for with whole ones"
+OFF_NODES = "the bound is of servers that lie as close together as can be: nodes only take from what formulas allow"
+UNBOUNDED = "there is no bound: replays may hold more than formulas allow, and no programme knows what they hold"
 
 
-def planned_fleet(fleet: FleetScenario, plan_one: PlanOne, tell: Tell = lambda _: None) -> FleetPlan:
-    """The plan of a fleet; `plan_one` plans a deployment on its GPUs. Raises InfeasibleError where demands or floors
-    cannot be met together, with how far they can be and what would be added for least rent."""
-    deployments = deployments_of(fleet)
+def planned_fleet(
+    fleet: FleetScenario, plan_one: PlanOne, place_one: PlaceOne, tell: Tell = lambda _: None
+) -> FleetPlan:
+    """The plan of a fleet; `plan_one` plans a deployment on its GPUs, `place_one` puts its plan on nodes. Raises
+    InfeasibleError where demands or floors cannot be met together, with how far they can be and what would be added for
+    least rent."""
+    deployments, judge = deployments_of(fleet), fleet.objective.judged
+    if len(deployments) == 1 and judge is FleetJudge.FORMULA:
+        return alone(fleet, deployments[0], plan_one, tell)
     if len(deployments) == 1:
-        return _alone(fleet, deployments[0], plan_one, tell)
-    return fleet_on(best_division(fleet, deployments, tell), plan_one, tell)
+        raise InputError(
+            f"fleet {fleet.name}: objective.judged: must be formula where there is one deployment, which has all "
+            f"nodes: there is nothing to divide, got {judge.value}.",
+            hint=f"Plan it as a scenario of one service, with objective.kind {judge.value}.",
+        )
+    division = best_division(fleet, deployments, tell)
+    if judge is not FleetJudge.FORMULA:
+        return _searched(division, plan_one, place_one, tell)
+    return fleet_on(division, plan_one, tell)
 
 
 def best_division(
@@ -66,23 +83,79 @@ def best_division(
 
 def fleet_on(division: DividedFleet, plan_one: PlanOne, tell: Tell = lambda _: None) -> FleetPlan:
     """The plan of a fleet on divided nodes; batches fill what is left."""
-    fleet, parts = division.pricing.fleet, _planned(division, plan_one, tell)
-    rates = [part.plan.throughput_rps for part in parts]
-    used = [part.deployment for part in parts]
+    parts = _planned(division, plan_one, tell)
+    return _assembled(division, parts, _filled(division.pricing.fleet, parts, plan_one, tell))
+
+
+def _assembled(
+    division: DividedFleet,
+    parts: tuple[FleetPart, ...],
+    batches: tuple[BatchFill, ...],
+    searched: DivisionSearch | None = None,
+) -> FleetPlan:
+    """The plan of these parts: what they promise, who pays, and how good that is at most."""
+    fleet = division.pricing.fleet
+    used, rates = [part.deployment for part in parts], [part.plan.throughput_rps for part in parts]
     rent = _rent(fleet, parts)
-    _, value = worth_of_rates(fleet, used, rates, rent)
+    _, promised_value = worth_of_rates(fleet, used, rates, rent)
+    value = promised_value if searched is None else searched.value
     sign = -1.0 if fleet.objective.kind.row.minimises else 1.0
     promised = promised_rps(fleet, used, rates)
+    bounded = fleet.objective.judged is not FleetJudge.REPLAYED
     return FleetPlan(
         fleet=fleet,
         parts=parts,
-        shares=shares_of(division, promised, rent, used[0].scenario.search.seed),
+        shares=shares_of(replace(division, value=promised_value), promised, rent, used[0].scenario.search.seed),
         value=value,
-        bound=sign * max(sign * division.bound, sign * value),
+        bound=sign * max(sign * division.bound, sign * value) if bounded else None,
         worths=node_worths(division),
-        batches=_filled(fleet, parts, plan_one, tell),
-        note="; ".join(filter(None, (OF_FORMS, PARTIAL if division.pricing.partial else ""))),
+        batches=batches,
+        note="; ".join(_notes(fleet.objective.judged, partial=division.pricing.partial)),
+        searched=searched,
     )
+
+
+def _notes(judge: FleetJudge, *, partial: bool) -> Iterator[str]:
+    """What the bound is of."""
+    if judge is FleetJudge.REPLAYED:
+        yield UNBOUNDED
+        return
+    yield OF_FORMS
+    if judge is FleetJudge.PLACED:
+        yield OFF_NODES
+    if partial:
+        yield PARTIAL
+
+
+def _searched(division: DividedFleet, plan_one: PlanOne, place_one: PlaceOne, tell: Tell) -> FleetPlan:
+    """The plan of the best division that a search finds, from the programme's on."""
+    from planner.proposing.fleets.searching import search_division  # noqa: PLC0415  (few fleets are searched for)
+
+    fleet = division.pricing.fleet
+    outcome = search_division(division, plan_one, place_one, tell)
+    parts = tuple(part for part in outcome.chosen.parts if part is not None)
+    fills = _filled(fleet, parts, plan_one, tell)
+    if fleet.objective.judged is FleetJudge.PLACED:
+        fills = _placed_fills(fleet, parts, fills, place_one)
+    return _assembled(division, parts, fills, outcome.search)
+
+
+def _placed_fills(
+    fleet: FleetScenario, parts: Sequence[FleetPart], fills: Sequence[BatchFill], place_one: PlaceOne
+) -> tuple[BatchFill, ...]:
+    """Batches on nodes that no other has; one without room does nothing."""
+    placements = [part.plan.placement for part in parts]
+    busy = frozenset(piece.node for placement in placements if placement is not None for piece in placement.parts)
+    outcome = placed_parts(fleet, [fill.part for fill in fills if fill.part is not None], place_one, busy)
+    plans = iter(outcome.plans)
+    placed = []
+    for fill in fills:
+        plan = None if fill.part is None else next(plans)
+        if fill.part is None or plan is None or isinstance(plan, InfeasibleError):
+            placed.append(replace(fill, part=None, tokens_a_day=0.0))
+        else:
+            placed.append(_fill_of(fill, replace(fill.part, plan=plan)))
+    return tuple(placed)
 
 
 def _planned(division: DividedFleet, plan_one: PlanOne, tell: Tell) -> tuple[FleetPart, ...]:
@@ -101,7 +174,7 @@ def _planned(division: DividedFleet, plan_one: PlanOne, tell: Tell) -> tuple[Fle
     return tuple(parts)
 
 
-def _alone(fleet: FleetScenario, deployment: Deployment, plan_one: PlanOne, tell: Tell) -> FleetPlan:
+def alone(fleet: FleetScenario, deployment: Deployment, plan_one: PlanOne, tell: Tell) -> FleetPlan:
     """One service has all nodes, and the plan that it would have without a fleet."""
     tell(f"planning {deployment.name}")
     finished = plan_one(deployment.scenario)
@@ -176,13 +249,17 @@ def fill_with(service: FleetService, gpus: Mapping[str, int], plan_one: PlanOne)
             finished = plan_one(on_gpus(deployment.scenario, gpus))
         except InfeasibleError:
             continue
-        workload = finished.scenario.workload
-        tokens = workload.mean_input_tokens + workload.mean_output_tokens
         part = FleetPart(deployment=deployment, gpus=tuple((gpu, n) for gpu, n in gpus.items() if n), plan=finished)
-        tokens_a_day = part.promise_rps * tokens * DAY_S
-        if tokens_a_day > best.tokens_a_day:
-            best = replace(best, part=part, tokens_a_day=tokens_a_day)
+        fill = _fill_of(best, part)
+        best = fill if fill.tokens_a_day > best.tokens_a_day else best
     return best
+
+
+def _fill_of(fill: BatchFill, part: FleetPart) -> BatchFill:
+    """The same work by this plan."""
+    workload = part.plan.scenario.workload
+    tokens = workload.mean_input_tokens + workload.mean_output_tokens
+    return replace(fill, part=part, tokens_a_day=part.promise_rps * tokens * DAY_S)
 
 
 def _not_met(fleet: FleetScenario, deployments: Sequence[Deployment]) -> InfeasibleError:

@@ -32,6 +32,16 @@ _SEEDS_APART = 100
 _FIRST_FRESH = 50
 
 
+def search_seeds(seed: int) -> tuple[int, ...]:
+    """Seeds of the requests that a search with this seed replays."""
+    return tuple(_SEEDS_APART * seed + number for number in range(SEARCH_SEEDS))
+
+
+def fresh_seeds(seed: int) -> tuple[int, ...]:
+    """Seeds of requests that it has not seen."""
+    return tuple(_SEEDS_APART * seed + _FIRST_FRESH + number for number in range(FRESH_SEEDS))
+
+
 def find_replayed(evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None = None) -> ProposedPlan:
     """The pools that hold the levels at the highest replayed rate.
 
@@ -43,11 +53,11 @@ def find_replayed(evaluator: Evaluator, progress: ReportProgress, journal: Searc
     choice = solve_buckets(evaluator)
     space = ReplaySpace(question, evaluator.prices, choice.priced.pools)
     judges = Judges(question, space, replay, choice.priced.rate_rps)
-    objective, seed = question.scenario.objective, question.scenario.search.seed * _SEEDS_APART
+    objective, seed = question.scenario.objective, question.scenario.search.seed
     budget = ReplayBudget(
         replays=objective.replays,
         requests=objective.requests,
-        seeds=tuple(seed + number for number in range(SEARCH_SEEDS)),
+        seeds=search_seeds(seed),
     )
     rounds = ReplayRounds(
         space=space,
@@ -59,7 +69,7 @@ def find_replayed(evaluator: Evaluator, progress: ReportProgress, journal: Searc
     rounds.run(progress)
     if space.base not in rounds.dear:
         raise KeyboardInterrupt
-    fresh = tuple(seed + _FIRST_FRESH + number for number in range(FRESH_SEEDS))
+    fresh = fresh_seeds(seed)
     point, solved, candidate = _verdict(rounds, question.scenario.simplicity, fresh)
     replayed = ReplayedChoice(
         arrivals=replay.arrivals,

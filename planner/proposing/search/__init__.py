@@ -1,13 +1,16 @@
 """The outer loop: which islands to cut the inventory into. Door: `optimize`."""
 
 from planner.proposing.search.communication import Ground
+from planner.proposing.search.divisions import DivisionCounts, DivisionSpace
 from planner.proposing.search.fidelities import Judgement, most_promising
-from planner.proposing.search.outer_loop import Aim, Seeds, given, optimize
+from planner.proposing.search.outer_loop import Aim, Seeds, given, optimize, optimize_over
 from planner.proposing.search.proposers import space_of
 from planner.proposing.search.results import Retold, SearchResult
 
 __all__ = [
     "Aim",
+    "DivisionCounts",
+    "DivisionSpace",
     "Ground",
     "Judgement",
     "Retold",
@@ -16,5 +19,6 @@ __all__ = [
     "given",
     "most_promising",
     "optimize",
+    "optimize_over",
     "space_of",
 ]

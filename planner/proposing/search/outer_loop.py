@@ -79,8 +79,23 @@ def optimize(
     done again. An interrupt ends the search with what it has. Raises InputError where the inventory admits no island,
     SolverError where too many evaluations break off.
     """
+    space = space_of(inventory, settings, (aim or Aim()).objective.rents, ground)
+    return optimize_over(space, settings, evaluate, progress, aim=aim, journal=journal, seeds=seeds)
+
+
+def optimize_over(
+    space: Space,
+    settings: SearchSettings,
+    evaluate: EvaluateLayouts,
+    progress: ReportProgress = no_progress,
+    *,
+    aim: Aim | None = None,
+    journal: SearchJournal | None = None,
+    seeds: Seeds = tuple,
+) -> SearchResult:
+    """Search the layouts of a space, as `optimize` does those of an inventory."""
     search = _Search(
-        space=space_of(inventory, settings, (aim or Aim()).objective.rents, ground),
+        space=space,
         settings=settings,
         evaluate=evaluate,
         aim=aim or Aim(),

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from planner.domain import Plan, Scenario
 from planner.domain.changes import ChangeLimits, ChangeSettings, LostServers, PlanChange
-from planner.domain.fleets import FleetAim, FleetPart, FleetPlan, FleetScenario
+from planner.domain.fleets import FleetAim, FleetJudge, FleetPart, FleetPlan, FleetScenario
 from planner.domain.rollouts import Replan
 from planner.domain.serving.fleet_changes import DeploymentChange, FleetChange, FleetTerms
-from planner.errors import InfeasibleError
+from planner.errors import InfeasibleError, InputError
 from planner.proposing.fleets.deployments import deployments_of
 from planner.proposing.fleets.dividing import Tell, worth_of_rates
-from planner.proposing.fleets.planning import PlanOne, fleet_on, planned_fleet
+from planner.proposing.fleets.planning import PlanOne, alone, fleet_on
 from planner.replanning.changes import carried_out
 from planner.replanning.finding import require_limits
 from planner.replanning.fleets.near_divisions import NearDivision, near_division, near_enough
@@ -40,12 +40,18 @@ def changed_fleet(
     Raises InputError where the terms do not suit the fleet; InfeasibleError where demands cannot be met together, a
     deployment's limits of change forbid what is needed, or no order of steps leaves enough to every service.
     """
+    if fleet.objective.judged is not FleetJudge.FORMULA:
+        raise InputError(
+            f"fleet {fleet.name}: objective.judged: must be formula where a fleet is changed, got "
+            f"{fleet.objective.judged.value}.",
+            hint="Give a file with judged: formula (--scenario), or plan it anew.",
+        )
     left = after_losses(fleet, terms)
     standing = standing_nodes(saved, left, terms)
     near = _divided(saved, left, standing, tell)
     planner = _NearPlanner(saved, standing, _may_give_up(near), plan_one, replan_one)
     if near is None:
-        plan = planned_fleet(left, planner.plan, tell)
+        plan = alone(left, deployments_of(left)[0], planner.plan, tell)
         best_value = plan.value
         moved = best_moved = _moved(saved, plan, standing)
     else:

@@ -70,7 +70,8 @@ def _heads(plan: FleetPlan) -> Iterator[Figure]:
         yield Figure(label=plan.aim.row.unit, value=significant(plan.value))
         if plan.rent_usd_per_hour > 0:
             yield Figure(label="USD an hour", value=money(plan.rent_usd_per_hour))
-    yield Figure(label="From the proven best", value=f"{100 * plan.gap:.1f} %", band="gap to the bound")
+    if plan.gap is not None:
+        yield Figure(label="From the proven best", value=f"{100 * plan.gap:.1f} %", band="gap to the bound")
     total, idle = (sum(count for _, count in gpus) for gpus in (plan.fleet.inventory.counts, plan.idle))
     band = f"{whole(idle)} of {whole(total)} idle" if idle else f"all {whole(total)} are used"
     yield Figure(label="GPUs at work", value=whole(total - idle), band=band)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from planner.domain.fleets import FleetAim, FleetPlan
+from planner.domain.fleets import FleetAim, FleetJudge, FleetPlan
 from planner.report.fleets.tables import gpu_words, times
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, money, percent, significant, whole
@@ -12,11 +12,27 @@ _CLOSE = 5e-4
 
 def verdict(plan: FleetPlan) -> str:
     """The answer, then how good it is at most: a line of Markdown."""
-    return f"**{_answer(plan)}**{_price(plan)} {_proof(plan)}"
+    sentences = (f"**{_answer(plan)}**{_price(plan)}", _proof(plan), _search_words(plan))
+    return " ".join(filter(None, sentences))
+
+
+def _search_words(plan: FleetPlan) -> str:
+    """What was searched for, and what that gained."""
+    searched = plan.searched
+    if searched is None:
+        return ""
+    by = "on the cluster's nodes" if searched.judged is FleetJudge.PLACED else "by replays"
+    tried = f"{counted(searched.divisions, 'division')} judged {by}"
+    exact = f"what the programme divides for by formulas, worth {significant(searched.exact, 4)} there"
+    if searched.gain <= 0:
+        return f"Of {tried} none is better than {exact}."
+    return f"It is the best of {tried}, {_percent(searched.gain)} better than {exact}."
 
 
 def _answer(plan: FleetPlan) -> str:
     names = counted(len(plan.shares), "service")
+    if plan.searched is not None and plan.searched.judged is FleetJudge.REPLAYED:
+        return f"Replays hold the levels of {names} at {significant(plan.value)} {plan.aim.row.unit}, all at once."
     match plan.aim:
         case FleetAim.MULTIPLE if plan.value >= 1:
             return f"Each of {names} is promised {times(plan.value)} its demand, all at once."
@@ -39,15 +55,14 @@ def _price(plan: FleetPlan) -> str:
 
 
 def _proof(plan: FleetPlan) -> str:
+    if plan.bound is None or plan.gap is None:
+        return "Nothing proves how far that is from the best."
     better = "costs less than" if plan.aim.row.minimises else "reaches more than"
-    bound = f"{money(plan.bound)} USD/hour" if plan.aim is FleetAim.TARGET else _bound(plan)
+    unit = plan.aim.row.unit
+    bound = f"{money(plan.bound)} USD/hour" if plan.aim is FleetAim.TARGET else f"{significant(plan.bound, 4)} {unit}"
     if plan.gap < _CLOSE:
         return f"No other division of the GPUs {better} {bound}: this one is as good as the best."
     return f"No division of the GPUs {better} {bound}: this one is within {_percent(plan.gap)} of the best."
-
-
-def _bound(plan: FleetPlan) -> str:
-    return f"{significant(plan.bound, 4)} {plan.aim.row.unit}"
 
 
 def _percent(share: float) -> str:

@@ -105,11 +105,11 @@ def _cheapest(demand: Demand, rps: float, offer: GpuOffer, progress: ReportProgr
             document = {"simplicity": 0.0, **rented_document(demand, name, offer, paid), "objective": objective}
             answer = _answer(MoneyQuestion.CHEAPEST, rps, document, progress)
         except InfeasibleError as error:
-            if last or not _grows(offer, paid):
+            if last or not grows(offer, paid):
                 raise _too_little(error, demand, rps, offer, progress) from None
             paid *= RAISE
             continue
-        if last or answer.rent_usd_per_hour <= paid * (1 + ROUNDING) or not _grows(offer, paid):
+        if last or answer.rent_usd_per_hour <= paid * (1 + ROUNDING) or not grows(offer, paid):
             break
         paid = answer.rent_usd_per_hour
     return replace(answer, offered=_offered(offer, paid, answer.rent_usd_per_hour))
@@ -124,7 +124,7 @@ def first_rent(demand: Demand, target_rps: float, offer: GpuOffer) -> float:
     return SLACK * (floor_usd or 0.0) + 2 * nodes[len(nodes) // 2]
 
 
-def _grows(offer: GpuOffer, paid: float) -> bool:
+def grows(offer: GpuOffer, paid: float) -> bool:
     """Whether a higher rent would offer more of some type."""
     return any(row.count is None or row.count_for(paid) < row.count for row in offer.gpus)
 

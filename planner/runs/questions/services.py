@@ -1,15 +1,15 @@
 """Several services in one line: NAME=MODEL:WORKLOAD[:DEMAND], and the scenario of a fleet that they stand for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from planner import files
-from planner.domain.fleets import FleetScenario
+from planner.domain.fleets import FleetPlan, FleetScenario
 from planner.domain.frontier import GpuOffer
-from planner.errors import InputError
+from planner.errors import InfeasibleError, InputError
 from planner.files.scenario.fleets import fleet_from_document
-from planner.runs.questions.asking import first_rent
+from planner.runs.questions.asking import RAISE, RAISES, ROUNDING, first_rent, grows
 from planner.runs.questions.documents import Demand, Document, margin_of, seen_from
 from planner.workload import summarize
 
@@ -90,9 +90,36 @@ class FleetDraft:
         return fleet_from_document(self.document(), origin=origin, base=Path.cwd(), summarize=summarize)
 
 
-def cheapest_draft(draft: FleetDraft, offer: GpuOffer) -> FleetDraft:
-    """The draft with GPUs to choose from: whole nodes of each type, as many as a rent pays for that is above what
-    divisible servers of each service by itself cost. Raises InputError where a service has no demand."""
+Answer = tuple[FleetDraft, FleetPlan]
+PlanFleet = Callable[[FleetScenario], FleetPlan]
+
+
+def cheapest_of_offer(draft: FleetDraft, offer: GpuOffer, plan: PlanFleet) -> Answer:
+    """The whole nodes of least rent that promise every demand, and the draft with the GPUs that they were chosen from.
+
+    A fleet of rent S has no more GPUs of a type than S pays for. So the least rent of an offer is the least of all
+    where it is no more than what the offer was made for; else the offer is made for it, and planned again.
+
+    Raises InputError where a service has no demand, InfeasibleError where what may be rented is too little.
+    """
+    paid = _first_rent(draft, offer)
+    for last in (False,) * (RAISES - 1) + (True,):
+        offered = _offered(draft, offer, paid)
+        try:
+            planned = plan(offered.fleet())
+        except InfeasibleError:
+            if last or not grows(offer, paid):
+                raise
+            paid *= RAISE
+            continue
+        if last or planned.value <= paid * (1 + ROUNDING) or not grows(offer, paid):
+            break
+        paid = planned.value
+    return offered, planned
+
+
+def _first_rent(draft: FleetDraft, offer: GpuOffer) -> float:
+    """What is above the cost of divisible servers of each service by itself."""
     rent_usd = 0.0
     for service in draft.services:
         if service.demand_rps is None:
@@ -102,6 +129,11 @@ def cheapest_draft(draft: FleetDraft, offer: GpuOffer) -> FleetDraft:
             )
         demand = Demand(model=service.model, workload=service.workload, sections=draft.sections)
         rent_usd += first_rent(demand, service.demand_rps / margin_of(demand), offer)
+    return rent_usd
+
+
+def _offered(draft: FleetDraft, offer: GpuOffer, rent_usd: float) -> FleetDraft:
+    """The draft with as many whole nodes of each type as the rent pays for."""
     nodes = {row.gpu: row.count_for(rent_usd) // row.gpus_per_node * row.gpus_per_node for row in offer.gpus}
     counts = {gpu: count for gpu, count in nodes.items() if count}
     prices = {row.gpu: row.usd_per_hour for row in offer.gpus if row.gpu in counts}

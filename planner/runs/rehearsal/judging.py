@@ -33,16 +33,24 @@ class RehearsedRun:
 
 
 def rehearsed_run(
-    requests: Requests, outcomes: Sequence[Outcome], stations: ClockedStations, warm_up: float
+    requests: Requests,
+    outcomes: Sequence[Outcome],
+    stations: ClockedStations,
+    warm_up: float,
+    numbers: Sequence[int] | None = None,
 ) -> SeedRun:
-    """What became of each request: first and last token as its sender saw them, all else of its last attempt."""
+    """What became of each request: first and last token as its sender saw them, all else of its last attempt.
+    `numbers`: those by which outcomes and stations know the requests (None: their places)."""
+    places = {number: place for place, number in enumerate(range(len(requests)) if numbers is None else numbers)}
     fleet = stations.fleet
     table = RequestTable(requests.arrival_ms, requests.prompt_tokens, requests.answer_tokens, fleet.lengths)
     log = RequestLog(len(table))
     for row, number in enumerate(stations.table.numbers):  # later attempts write over earlier ones
-        _copy(stations.log, row, log, number)
+        if number in places:
+            _copy(stations.log, row, log, places[number])
     for outcome in outcomes:
-        log.first[outcome.number], log.ended[outcome.number] = outcome.first_ms, outcome.ended_ms
+        place = places[outcome.number]
+        log.first[place], log.ended[place] = outcome.first_ms, outcome.ended_ms
     run = RehearsedRun(requests=table, log=log, sent_to=_sent_to(fleet, table, log), usages=stations.usages)
     return SeedRun(engine=run, columns=Columns.of(run, int(len(table) * warm_up)))
 

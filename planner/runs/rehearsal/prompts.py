@@ -10,6 +10,8 @@ A prompt ends in the number of its request, after which nothing but the text of 
 """
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import exp
 from random import Random
 
@@ -23,13 +25,23 @@ _TEXT = (
 )
 
 
-def request_bodies(requests: Requests, model: str, *, bytes_per_token: float, spread: float, seed: int) -> list[bytes]:
-    """A chat request for each, which asks for its answer as a stream; the same seed gives the same bytes."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """Who sends requests: the `model` that they name, and the bytes a token of their prompts."""
+
+    model: str
+    bytes_per_token: float
+
+
+def request_bodies(requests: Requests, senders: Sequence[Sender], *, spread: float, seed: int) -> list[bytes]:
+    """A chat request for each, which asks for its answer as a stream; the same seed gives the same bytes. `senders`: of
+    the classes of requests, by their numbers."""
     draw = Random(seed)  # noqa: S311  (draws of a simulation)
     bodies = []
     for number, tokens in enumerate(requests.prompt_tokens):
-        size = round(bytes_per_token * tokens * exp(draw.gauss(0.0, spread)))
-        bodies.append(_body(number, model, size, requests.answer_tokens[number], draw.randrange(len(_TEXT))))
+        sender = senders[requests.classes[number] if requests.classes else 0]
+        size = round(sender.bytes_per_token * tokens * exp(draw.gauss(0.0, spread)))
+        bodies.append(_body(number, sender.model, size, requests.answer_tokens[number], draw.randrange(len(_TEXT))))
     return bodies
 
 

@@ -1,5 +1,5 @@
-"""One rehearsal from its first port to its last: engines, routers' programs in front, traffic, deaths; nothing of it is
-left behind, however it ends."""
+"""One rehearsal from its first port to its last: engines, routers' programs in front, of one plan or of several behind
+one program more, traffic, deaths; nothing of it is left behind, however it ends."""
 
 import asyncio
 import logging
@@ -7,7 +7,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -41,51 +41,31 @@ class Death:
 
 @dataclass(slots=True, kw_only=True)
 class Stage:
-    """All that runs. `servers`: island -> its servers; `processes`: the programs that the export makes of where each
-    endpoint is; `commands`: words that start a program."""
+    """A plan's simulated servers behind its router's programs. `servers`: island -> its servers; `processes`: the
+    programs that the export makes of where each endpoint is; `commands`: words that start a program; `kills`: who dies.
+    """
 
     fleet: Fleet
     servers: Mapping[str, Sequence[SimulatedServer]]
     processes: Callable[[Callable[[Endpoint], Endpoint]], Sequence[RouterProcess]]
     commands: Mapping[str, Sequence[str]]
+    kills: Sequence[Kill] = ()
     deaths: list[Death] = field(default_factory=list)
 
-    def run(
-        self, traffic: Callable[[str], Traffic], kills: Sequence[Kill], limit_s: float, heard: Callable[[float], None]
-    ) -> Traffic:
-        """Send `traffic` (of the URL where requests go) while servers die.
+    async def open(self, programs: Programs) -> str:
+        """Open all ports and start the programs; the URL where requests go. Raises as `perform` does."""
+        await _ready(programs, programs.start(self.processes(self._open), self.commands))
+        return programs.front
 
-        Raises:
-            InputError: a program is not there.
-            PlannerError: a program ends or does not take requests.
-        """
-        with tempfile.TemporaryDirectory() as folder, programs_in(Path(folder)) as programs, _many_files(), _hushed():
-            return asyncio.run(self._run(programs, traffic, kills, limit_s, heard))
+    def begin(self) -> list["asyncio.Task[None]"]:
+        """From now on servers die."""
+        return [asyncio.create_task(self._kill(kill)) for kill in self.kills]
 
-    async def _run(
-        self,
-        programs: Programs,
-        traffic: Callable[[str], Traffic],
-        kills: Sequence[Kill],
-        limit_s: float,
-        heard: Callable[[float], None],
-    ) -> Traffic:
-        killers: list[asyncio.Task[None]] = []
-        try:
-            urls = programs.start(self.processes(self._open), self.commands)
-            await _ready(programs, urls)
-            sent = traffic(programs.front)
-            self.fleet.stations.clock.start()
-            killers = [asyncio.create_task(self._kill(kill)) for kill in kills]
-            await sent.send(limit_s, heard)
-            programs.check()
-            return sent
-        finally:
-            for killer in killers:
-                killer.cancel()
-            self.fleet.stations.close()
-            for server in self._all():
-                await server.close()
+    async def close(self) -> None:
+        """Nothing happens any more, and no port is open."""
+        self.fleet.stations.close()
+        for server in self._all():
+            await server.close()
 
     def _all(self) -> Iterator[SimulatedServer]:
         return (server for servers in self.servers.values() for server in servers)
@@ -111,6 +91,54 @@ class Stage:
         await asyncio.sleep(reload_s * clock.slower)
         server.come_back()
         death.back_s = clock.now_ms / MS_PER_S
+
+
+def perform(
+    stages: Sequence[Stage],
+    traffic: Callable[[str], Traffic],
+    limit_s: float,
+    heard: Callable[[float], None],
+    front: Callable[[Sequence[str]], RouterProcess] | None = None,
+) -> Traffic:
+    """Send `traffic` (of the URL where requests go) while servers die. All stages have one clock. `front`: the program
+    before several, of the URLs where each takes requests.
+
+    Raises:
+        InputError: a program is not there.
+        PlannerError: a program ends or does not take requests.
+    """
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as running, _many_files(), _hushed():
+        folders = [Path(folder, str(number)) for number in range(len(stages) + (front is not None))]
+        for each in folders:
+            each.mkdir()
+        programs = [running.enter_context(programs_in(each)) for each in folders]
+        return asyncio.run(_perform(stages, programs, front, traffic, (limit_s, heard)))
+
+
+async def _perform(
+    stages: Sequence[Stage],
+    programs: Sequence[Programs],
+    front: Callable[[Sequence[str]], RouterProcess] | None,
+    traffic: Callable[[str], Traffic],
+    terms: tuple[float, Callable[[float], None]],
+) -> Traffic:
+    killers: list[asyncio.Task[None]] = []
+    try:
+        urls = [await stage.open(running) for stage, running in zip(stages, programs, strict=False)]
+        if front is not None:
+            await _ready(programs[-1], programs[-1].start((front(urls),), stages[0].commands))
+        sent = traffic(programs[-1].front)
+        stages[0].fleet.stations.clock.start()
+        killers = [killer for stage in stages for killer in stage.begin()]
+        await sent.send(*terms)
+        for running in programs:
+            running.check()
+        return sent
+    finally:
+        for killer in killers:
+            killer.cancel()
+        for stage in stages:
+            await stage.close()
 
 
 async def _ready(programs: Programs, urls: Sequence[str]) -> None:

@@ -32,12 +32,14 @@ _MOST_BYTES = 64 * 1024 * 1024  # of a body: a prompt of ten million tokens
 
 @dataclass(slots=True, kw_only=True)
 class Fleet:
-    """What servers share: the stations, the engine's words, caches by name, and how late words were said (plan ms)."""
+    """What servers share: the stations, the engine's words, caches by name, and how late words were said (plan ms).
+    `names`: to which the engine answers beside its `model`."""
 
     stations: ClockedStations
     hand_over: HandOver
     metrics: EngineMetrics
     model: str
+    names: tuple[str, ...] = ()
     caches: dict[int, "asyncio.Future[Attempt]"] = field(default_factory=dict)
     late_ms: list[float] = field(default_factory=list)
 
@@ -46,6 +48,11 @@ class Fleet:
         if name not in self.caches:
             self.caches[name] = asyncio.get_running_loop().create_future()
         return self.caches[name]
+
+    def require_served(self, name: str) -> None:
+        """Raises InputError where the engine answers to no such model."""
+        if not self.hand_over.any_name and name not in (self.model, *self.names):
+            raise InputError(f"Request: the model {name!r} does not exist.", hint="Name one of /v1/models.")
 
     def note_lateness(self, moment_ms: float) -> None:
         """A word that was due at that moment is said now."""
@@ -147,8 +154,9 @@ class SimulatedServer:
         if path == "/metrics":
             return _TEXT, self._metrics().encode()
         if path == "/v1/models":
-            row = {"id": self._fleet.model, "object": "model", "created": 0, "owned_by": "rehearsal"}
-            return _JSON, json.dumps({"object": "list", "data": [row]}).encode()
+            names = (self._fleet.model, *self._fleet.names)
+            rows = [{"id": name, "object": "model", "created": 0, "owned_by": "rehearsal"} for name in names]
+            return _JSON, json.dumps({"object": "list", "data": rows}).encode()
         model = self._fleet.model
         about = {"model_path": model, "served_model_name": model, "tokenizer_path": "", "is_generation": True}
         return _JSON, json.dumps({**about, "dp_size": 1, "tp_size": 1}).encode()
@@ -170,6 +178,7 @@ class SimulatedServer:
 
     async def _generate(self, request: HTTPServerRequest, rank: int | None) -> None:
         body = json.loads(request.body or b"{}")
+        self._fleet.require_served(str(body.get("model", "")))
         number = request_number(body)
         table = self._fleet.stations.table
         form = AnswerForm(

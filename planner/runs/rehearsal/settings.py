@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 
 from planner.domain import DeploySettings, Plan
+from planner.domain.fleets import FleetPlan
 from planner.errors import InputError, PlannerError
 
 INSTALL = 'pip install "llm-fleet-planner[rehearse]"'
@@ -108,6 +109,20 @@ def check_settings(settings: RehearsalSettings, plan: Plan) -> None:
             f"{settings.minutes:g}",
             f"Give --minutes {needed}, or fewer --requests.",
         )
+
+
+def check_fleet_settings(settings: RehearsalSettings, fleet: FleetPlan) -> None:
+    """As `check_settings`, of several deployments behind one front; InputError where all work waits, too."""
+    if settings.kills:
+        raise _fault(
+            "kill",
+            "must be left out for a fleet",
+            settings.kills[0].island,
+            "Rehearse the deployment by itself: planner rehearse FLEET/services/NAME --kill ISLAND@SECONDS.",
+        )
+    if not fleet.parts:
+        raise _fault("services", "must be some with a demand", "work that waits", "Give a service a demand.")
+    check_settings(settings, fleet.parts[0].plan)
 
 
 def _fault(key: str, rule: str, shown: object, hint: str) -> InputError:

@@ -27,10 +27,11 @@ _WORD = "word "
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOver:
     """How an engine's servers name a cache. `cache_of`: of a request, None where the prefill server names it in its
-    answer, by what `offer` adds to that."""
+    answer, by what `offer` adds to that. `any_name`: the engine looks at no model's name."""
 
     cache_of: Callable[[Mapping[str, Any]], int | None]
     offer: Callable[[int, str], dict[str, Any]]
+    any_name: bool = False
 
 
 def _nixl_cache(body: Mapping[str, Any]) -> int | None:
@@ -55,7 +56,7 @@ def _no_offer(_cache: int, _name: str) -> dict[str, Any]:
 HAND_OVERS: Mapping[str, HandOver] = MappingProxyType(
     {
         "vllm": HandOver(cache_of=_nixl_cache, offer=_nixl_offer),
-        "sglang": HandOver(cache_of=_room, offer=_no_offer),
+        "sglang": HandOver(cache_of=_room, offer=_no_offer, any_name=True),
     }
 )
 """By the engine's name."""

@@ -1,6 +1,7 @@
 """A rehearsal as a page, a document and a table of its requests."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from math import isnan
 from typing import Any
@@ -10,18 +11,22 @@ from planner.domain.replay import ReplayResult
 from planner.domain.serving.levels import LevelCheck, Standing
 from planner.report.kit.markdown import escaped, listed, page_text
 from planner.report.kit.quantities import counted, percent, significant
-from planner.report.kit.tables import Column, fields, table_of
+from planner.report.kit.tables import Column, Table, fields, table_of
 from planner.report.kit.tree import Page, paragraphs, section
 from planner.report.replay.tables import latency_table, levels_table
 from planner.report.replay.verdict import level_words, tightest
 from planner.report.replay.words import share_with, time_with
-from planner.runs.rehearsal.records import MOST_LATE, KilledServer, PoolUse, Rehearsal
+from planner.runs.rehearsal.records import MOST_LATE, KilledServer, Lateness, PoolUse, Rehearsal
 from planner.runs.rehearsal.traffic import Outcome
 
 PAGE, DOCUMENT, REQUESTS = "rehearsal.md", "rehearsal.json", "requests.csv"
 NAMES = (PAGE, DOCUMENT, REQUESTS)
 """All that a rehearsal's folder holds."""
-_WORDS = {Standing.HOLDS: "The levels hold", Standing.BREAKS: "The levels break", Standing.UNTOLD: "Cannot tell"}
+STANDING_WORDS = {
+    Standing.HOLDS: "The levels hold",
+    Standing.BREAKS: "The levels break",
+    Standing.UNTOLD: "Cannot tell",
+}
 _LevelPair = tuple[LevelCheck, LevelCheck]
 
 
@@ -32,7 +37,7 @@ def rehearsal_page(rehearsal: Rehearsal) -> Page:
     return Page(
         title=f"Rehearsal: {rehearsed.plan} behind {rehearsal.router}",
         verdict=verdict_words(rehearsal),
-        lead=paragraphs(_setting(rehearsal), _lateness(rehearsal)),
+        lead=paragraphs(_setting(rehearsal), lateness_words(rehearsal.lateness, keeps_up=rehearsal.keeps_up)),
         sections=(
             section("levels", "Levels", levels_table(rehearsed), table_of(_LEVELS, levels).block(_BESIDE)),
             section("times", "Times (of the plan)", latency_table(rehearsed).block()),
@@ -64,7 +69,7 @@ def verdict_words(rehearsal: Rehearsal) -> str:
     """Two sentences, in Markdown: whether the levels hold behind the router, and by how much."""
     result = rehearsal.rehearsed
     at = f"at {significant(result.rate_rps)} requests/s behind {rehearsal.router}"
-    head = f"**{_WORDS[rehearsal.standing]} {at}**"
+    head = f"**{STANDING_WORDS[rehearsal.standing]} {at}**"
     if not rehearsal.keeps_up:
         return f"{head}: the simulated engines were late, so what is late here may be this machine's doing."
     if result.standing is Standing.UNTOLD:
@@ -89,9 +94,9 @@ def _setting(rehearsal: Rehearsal) -> str:
     )
 
 
-def _lateness(rehearsal: Rehearsal) -> str:
-    late = rehearsal.lateness
-    judged = "kept up" if rehearsal.keeps_up else "**did not keep up**: try a larger `--slower`, or a quieter machine"
+def lateness_words(late: Lateness, *, keeps_up: bool) -> str:
+    """Whether the engines' process spoke in time, a sentence in Markdown."""
+    judged = "kept up" if keeps_up else "**did not keep up**: try a larger `--slower`, or a quieter machine"
     return (
         f"The engines' process {judged}: {percent(late.share)} of its {late.words:,} words came more than "
         f"{significant(late.allowed_ms)} ms of the plan late ({percent(MOST_LATE)} may), P99 "
@@ -155,11 +160,16 @@ def _number(value: float) -> float | None:
     return None if isnan(value) else value
 
 
+def request_table(outcomes: Sequence[Outcome]) -> Table[Outcome]:
+    """One row a request."""
+    return table_of(_REQUEST, outcomes)
+
+
 def rehearsal_files(rehearsal: Rehearsal) -> dict[str, bytes]:
     """Name -> content of what a rehearsal's folder holds."""
     document = json.dumps(rehearsal_document(rehearsal), indent=2, ensure_ascii=False, allow_nan=False)
     return {
         PAGE: page_text(rehearsal_page(rehearsal)).encode(),
         DOCUMENT: f"{document}\n".encode(),
-        REQUESTS: table_of(_REQUEST, rehearsal.outcomes).csv(),
+        REQUESTS: request_table(rehearsal.outcomes).csv(),
     }

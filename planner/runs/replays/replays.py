@@ -26,16 +26,22 @@ _SCENARIOS = (".yaml", ".yml")
 
 
 def rate_of(plan: Plan, rate: str | float | None) -> float:
-    """Requests/s: a number, `0.9x` of the plan's capacity, or its `promise`, which None means, too.
+    """Requests/s: a number, `0.9x` of the plan's capacity, or its `promise`, which None means, too. Raises as `rate_in`
+    does."""
+    return rate_in(plan.outlook.promise_rps, plan.throughput_rps, rate)
+
+
+def rate_in(promise_rps: float, capacity_rps: float, rate: str | float | None) -> float:
+    """Requests/s: a number, `0.9x` of the capacity, or the `promise`, which None means, too.
 
     InputError for other words, or a rate that no replay can have.
     """
     if rate is None or rate == PROMISE:
-        rate_rps = plan.outlook.promise_rps
+        rate_rps = promise_rps
     else:
         rate_rps = _number(str(rate).removesuffix("x"), rate)
         if isinstance(rate, str) and rate.endswith("x"):
-            rate_rps *= plan.throughput_rps
+            rate_rps *= capacity_rps
     if not 0 < rate_rps <= _MOST_RPS:
         raise InputError(
             f"rate: must be above 0 and at most {_MOST_RPS:g} requests/s, got {rate}.",

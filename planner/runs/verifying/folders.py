@@ -98,8 +98,10 @@ def _of_fleet(folder: Path, *, search: bool) -> Verification:
     plan = read_fleet(folder)
     near = files.is_there(folder / CHANGE)  # nodes were divided near an old division, and plans made near others
     runs = [_below(folder, folder / folder_of(part), near=near, search=search) for part in plan.plans]
-    again = pipeline.plan_fleet(plan.fleet) if search and not near else plan
-    return joined([*runs, _written(folder, own_files(again))], () if search and not near else (DIVISION,))
+    # what was placed afterwards has other plans than the division gave it
+    anew = search and not near and all(part.plan.placement is None for part in plan.plans)
+    again = pipeline.plan_fleet(plan.fleet) if anew else plan
+    return joined([*runs, _written(folder, own_files(again))], () if anew else (DIVISION,))
 
 
 def _of_schedule(folder: Path, *, search: bool) -> Verification:

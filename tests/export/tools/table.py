@@ -42,6 +42,7 @@ _OPTIONS = MappingProxyType(
         "rdma": "rdma/ib",
         "hugepages": "2Mi=4Gi",
         "hf_secret": "hub-token:token",
+        "served_names": ("chat", "agents"),
     }
 )
 

@@ -274,8 +274,8 @@ DYNAMO = Target(
             longest_name=_LONGEST_NAME,
         ),
     ),
-    # its operator scrapes, and scales by adapters of its own
-    unheeded=("compute_domains", "monitoring", "autoscaling", "prometheus"),
+    # its operator scrapes, and scales by adapters of its own; its GlobalRouter registers one name, that of the weights
+    unheeded=("compute_domains", "served_names", "monitoring", "autoscaling", "prometheus"),
     by_grid=True,
     rank_obstacle=_rank_obstacle,
 )

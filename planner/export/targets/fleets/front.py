@@ -1,4 +1,5 @@
-"""A fleet's front: HAProxy, which reads the model in an OpenAI request's body and sends it to a deployment's router.
+"""A fleet's front: HAProxy, which reads the model in an OpenAI request's body, a service's name or its model's, and
+sends it to a deployment's router.
 
 A service with several deployments is split by weights, which are the rates that they promise it. An unknown model is
 refused with 404 and JSON as engines answer it. Clients may write the model last, so that a buffer holds a whole body:
@@ -28,11 +29,9 @@ from planner.export.routers.haproxy import (
 )
 from planner.export.routers.intervals_served import answer_timeout_s, server_weights
 from planner.export.seams import RouterProcess
-from planner.export.targets.fleets.entries import ServiceRoute
+from planner.export.targets.fleets.entries import HEADER, ServiceRoute
 from planner.export.templating import configuration_of
 
-HEADER = "x-service"
-"""Names the service, where several have one model."""
 ROUTER = "fleet"
 _KIB, _MIB = 1024, 1024 * 1024
 _HEADERS, _LEAST_BUFFER = 4 * _KIB, 16 * _KIB
@@ -60,7 +59,7 @@ def front_config(fleet_plan: FleetPlan, routes: Sequence[ServiceRoute], *, clust
         fleet=fleet_plan.fleet.name,
         header=HEADER,
         routes=routes,
-        models=sorted({route.model for route in routes}),
+        models=sorted({name for route in routes for name in route.models}),
         cluster=cluster,
         address=address_in_cluster if cluster else address,
         weights=server_weights,
@@ -84,8 +83,10 @@ def _buffer_bytes(most_bytes: int) -> int:
     return max(_LEAST_BUFFER, _KIB * math.ceil((most_bytes + _HEADERS) / _KIB))
 
 
-def front_process(fleet_plan: FleetPlan, routes: Sequence[ServiceRoute], name: str) -> RouterProcess:
-    """The program with its configuration; raises as `front_config` does."""
+def front_process(
+    fleet_plan: FleetPlan, routes: Sequence[ServiceRoute], name: str, *, cluster: bool = True
+) -> RouterProcess:
+    """The program with its configuration; `cluster`, and what it raises: as of `front_config`."""
     plans = [part.plan for part in fleet_plan.plans]
     images = {key.upper(): image for plan in plans for key, image in plan.scenario.deploy.images}
     buffers = _BUFFERING * _buffer_bytes(max(map(_longest_body, plans)))
@@ -95,7 +96,7 @@ def front_process(fleet_plan: FleetPlan, routes: Sequence[ServiceRoute], name: s
         command=("haproxy", "-db", "-f", f"{{config}}/{CONFIG_FILE}"),
         port=PORT,
         health_path=HEALTH,
-        config=((CONFIG_FILE, front_config(fleet_plan, routes)),),
+        config=((CONFIG_FILE, front_config(fleet_plan, routes, cluster=cluster)),),
         replicas=COPIES,
         cpus=CPUS,
         memory_mib=512 + math.ceil(2 * buffers / _MIB),
@@ -109,9 +110,9 @@ def front_files(fleet_plan: FleetPlan, routes: Sequence[ServiceRoute], fleet: st
     comments = (
         f"Fleet {fleet_plan.fleet.name}: requests of all services go to {process.name}:{process.port}.",
         *(
-            f"{route.service}, model {route.model}: to {', '.join(entry.deployment for entry, _ in route.entries)}"
-            + ("." if route.by_model else f", where header {HEADER} names the service.")
+            f"{route.service}: {route.words}, to {', '.join(entry.deployment for entry, _ in route.entries)}."
             for route in routes
+            if route.models
         ),
     )
     return {"front.yaml": yaml_text(comments, program_objects(process, part_of=fleet, router=ROUTER))}

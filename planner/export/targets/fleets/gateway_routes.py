@@ -13,8 +13,7 @@ from typing import Any
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import plan_labels
 from planner.export.routers.intervals_served import server_weights
-from planner.export.targets.fleets.entries import Entry, ServiceRoute
-from planner.export.targets.fleets.front import HEADER
+from planner.export.targets.fleets.entries import HEADER, Entry, ServiceRoute
 from planner.export.templating import object_of
 
 API_VERSION, KIND = "gateway.networking.k8s.io/v1", "HTTPRoute"
@@ -27,25 +26,21 @@ def gateway_files(routes: Sequence[ServiceRoute], fleet: str, gateway: str) -> M
     comments = (
         f"Requests of fleet {fleet} by the model that they name, on Gateway {gateway}.",
         f"Install the body-based router of the inference extension, which writes {MODEL_HEADER} from the body.",
-        *(
-            f"Model {route.model} of {route.service} needs the header {HEADER}: other services have it, too."
-            for route in routes
-            if not route.by_model
-        ),
+        *(f"{route.service}: {route.words}." for route in routes),
     )
     return {"routes.yaml": yaml_text(comments, [_route(route, fleet, gateway) for route in routes])}
 
 
 def _route(route: ServiceRoute, fleet: str, gateway: str) -> dict[str, Any]:
-    by_model = [_exact(MODEL_HEADER, route.model)]
-    by_service = [*by_model, _exact(HEADER, route.service)]
+    by_name = [[_exact(MODEL_HEADER, name)] for name in route.names]
+    by_header = [[_exact(MODEL_HEADER, name), _exact(HEADER, route.service)] for name in route.headed]
     weights = server_weights(route.rates)
     return object_of(
         "gateway-route",
         name=f"{fleet}-route-{route.number}",
         labels=plan_labels(fleet),
         gateway=gateway,
-        matches=[by_service, by_model] if route.by_model else [by_service],
+        matches=[*by_header, *by_name],
         backends=[_backend(entry, weight) for (entry, _), weight in zip(route.entries, weights, strict=True)],
     )
 
