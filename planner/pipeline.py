@@ -26,6 +26,7 @@ from planner.domain.frontier import RivalFleet
 from planner.domain.replay import FleetReplay, ReplayResult, ReplaySweep, ServiceReplay
 from planner.domain.rollouts import Replan
 from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings
+from planner.domain.serving.fleet_changes import FleetChange, FleetTerms
 from planner.domain.serving.lending import FleetNodeLoss, FleetSchedule, LendingTerms, ReplayedLevel
 from planner.domain.serving.observed import Observation, ObservedSeries
 from planner.errors import InconsistentPlanError, InputError
@@ -158,6 +159,30 @@ def replan(
         settings, limits = settings or policy.times, limits or policy.limits
         near = find_replan(evaluator, saved, settings, limits, lost, frontier=frontier)
         return near.replan(finished_plan(evaluator, near.proposed))
+
+
+def replan_fleet(
+    saved: FleetPlan,
+    fleet: FleetScenario,
+    terms: FleetTerms | None = None,
+    tell: Callable[[str], None] = lambda _step: None,
+    progress: ReportProgress = no_progress,
+) -> FleetChange:
+    """A plan for what a fleet is asked now, near the one that runs, `saved`: few nodes change hands, servers stay where
+    they can, and no step takes a service more than the terms allow. `fleet`: on the inventory of before what was lost.
+
+    Raises InputError where the terms do not suit the fleet, InfeasibleError where demands cannot be met together, or no
+    order of steps leaves every service its share.
+    """
+    from planner.replanning.fleets.changing import changed_fleet
+
+    def replan_one(
+        running: Plan, scenario: Scenario, settings: ChangeSettings, limits: ChangeLimits, lost: LostServers
+    ) -> Replan:
+        return replan(running, scenario, settings, limits, lost, frontier=False)
+
+    terms = terms or FleetTerms()
+    return changed_fleet(saved, fleet, terms, lambda scenario: plan(scenario, progress), replan_one, tell)
 
 
 def place(saved: Plan, scenario: Scenario) -> Plan:

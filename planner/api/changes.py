@@ -1,17 +1,21 @@
 """A deployed plan changed, at hand: the new plan, what becomes of servers, the steps, the frontier."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from planner import report
+from planner import pipeline, report
 from planner.api.cards import card, rows_of
 from planner.api.tables import counts_of
 from planner.domain import Plan
+from planner.domain.fleets import FleetPlan
+from planner.domain.serving.fleet_changes import FleetChange
 from planner.errors import InputError
 from planner.files.scenario.settings import Setting
+from planner.report.replanning.fleet_changes import change_page_of_fleet, deployment_rows, step_rows
 from planner.runs.replanning.asking import ChangedPlan, ChangeQuestion, change_plan, lost_servers
+from planner.runs.replanning.fleets import asked_of_fleet, publish_fleet_change, terms_of_change
 from planner.runs.replanning.inputs import change_limits, change_settings, new_scenario
 
 if TYPE_CHECKING:
@@ -161,10 +165,100 @@ def changed_deployment(
     return ChangedDeployment(changed, at_hand(changed.plan))
 
 
-def _counts(meanwhile: Any) -> dict[str, int]:
-    counts = {} if meanwhile is None else counts_of(meanwhile, "plan.replan(...): meanwhile")
+def _counts(meanwhile: Any, where: str = "plan.replan(...): meanwhile") -> dict[str, int]:
+    counts = {} if meanwhile is None else counts_of(meanwhile, where)
     if not isinstance(counts, dict) or not all(isinstance(n, int) and n >= 0 for n in counts.values()):
-        raise InputError(
-            f"plan.replan(...): meanwhile: must be GPUs by type, got {meanwhile!r:.80}.", hint='Give {"A100": 24}.'
-        )
+        raise InputError(f"{where}: must be GPUs by type, got {meanwhile!r:.80}.", hint='Give {"A100": 24}.')
     return counts
+
+
+FleetAtHand = TypeVar("FleetAtHand")
+
+
+class ChangedFleet(Generic[FleetAtHand]):
+    """A changed fleet at hand: `record` has both plans, every deployment's change and the steps; `fleet` is the new
+    one."""
+
+    def __init__(self, record: FleetChange, fleet: FleetAtHand) -> None:
+        self.record, self.fleet = record, fleet
+
+    @property
+    def running_on_share(self) -> float:
+        """Of the deployed servers, those whose engines run on."""
+        return self.record.running_on_share
+
+    @property
+    def moved_gpus(self) -> dict[str, int]:
+        """GPUs of nodes that change hands, by type."""
+        return dict(self.record.moved_gpus)
+
+    @property
+    def reached_share(self) -> float:
+        """Of the smaller of its old and its new promise, the least that a step leaves a service."""
+        return self.record.reached_share
+
+    @cached_property
+    def deployments(self) -> "pd.DataFrame":
+        """One row a deployment: GPUs before and after, what becomes of it, servers that run on."""
+        return deployment_rows(self.record).frame()
+
+    @cached_property
+    def steps(self) -> "pd.DataFrame":
+        """One row a step: what happens, nodes that change hands, what every service keeps, seconds."""
+        return step_rows(self.record).frame()
+
+    def summary(self) -> str:
+        """The change in Markdown."""
+        return report.page_text(change_page_of_fleet(self.record))
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        deployed: str | Path | None = None,
+        target: str = "",
+        engine: str = "",
+        force: bool = False,
+    ) -> Path:
+        """Write the new fleet's folder, with the change and its steps' manifests; refuses to replace one unless
+        `force`. `deployed`: the folder of the fleet that runs, whose manifests stand."""
+        from planner.runs.fleets import write_fleet
+
+        run = None if deployed is None else Path(deployed)
+        write_fleet(Path(path), publish_fleet_change(self.record, run, target=target, engine=engine), force=force)
+        return Path(path)
+
+    def __repr__(self) -> str:
+        return f"<change of fleet {self.record.plan.fleet.name}: {self._verdict()}>"
+
+    def _verdict(self) -> str:
+        return (
+            f"{sum(self.moved_gpus.values())} GPUs change hands, {self.running_on_share:.0%} of the servers run on, "
+            f"{len(self.record.steps)} steps, at least {self.reached_share:.1%} of every promise at any time"
+        )
+
+    def _repr_html_(self) -> str:
+        title = f"Change of fleet {self.record.plan.fleet.name}"
+        return card(title, self._verdict(), rows=rows_of(self.steps), rows_at="changed.steps")
+
+
+def changed_fleet(
+    saved: FleetPlan,
+    at_hand: Callable[[FleetPlan], FleetAtHand],
+    scenario: str | Path | None = None,
+    *,
+    inventory: Any = None,
+    settings: Mapping[str, object] | None = None,
+    lost: Iterable[str] = (),
+    least_share: float | None = None,
+    meanwhile: Any = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> ChangedFleet[FleetAtHand]:
+    """As `PlannedFleet.replan` says; `at_hand`: what makes the new fleet's."""
+    chosen = tuple(Setting(key, value) for key, value in (settings or {}).items())
+    counts = _counts(inventory, "fleet.replan(...): inventory")
+    fleet = asked_of_fleet(saved, scenario, inventory=counts, settings=chosen)
+    present = _counts(meanwhile, "fleet.replan(...): meanwhile")
+    terms = terms_of_change(saved, lost, least_share=least_share, meanwhile=present)
+    change = pipeline.replan_fleet(saved, fleet, terms, progress)
+    return ChangedFleet(change, at_hand(change.plan))

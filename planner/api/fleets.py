@@ -23,6 +23,8 @@ from planner.workload import summarize
 if TYPE_CHECKING:
     import pandas as pd
 
+    from planner.api.changes import ChangedFleet
+
 
 class PlannedFleet:
     """A fleet at hand. `record` is its frozen plan; everything here is read from it.
@@ -141,6 +143,42 @@ class PlannedFleet:
             for part in self.record.parts
         }
         return services_table(pipeline.replay_fleet(self.record, settings, share)).frame()
+
+    def replan(
+        self,
+        scenario: str | Path | None = None,
+        *,
+        inventory: Any = None,
+        settings: Mapping[str, object] | None = None,
+        lost: Iterable[str] = (),
+        least_share: float | None = None,
+        meanwhile: Any = None,
+        progress: Callable[[str], None] = lambda _: None,
+    ) -> "ChangedFleet[PlannedFleet]":
+        """The fleet for what is asked of it now, changed as little as will do, in steps that keep every service.
+
+        >>> changed = fleet.replan(settings={"services.chat.demand": 60}, least_share=0.8)
+        >>> changed.fleet, changed.deployments, changed.steps, changed.reached_share; changed.save("company-2")
+
+        `scenario`: the new fleet's file; else this one's own question with other demands, weights and priorities
+        (`settings`) and GPUs (`inventory`; types that it leaves out stay as they are). `lost`: GPU=COUNT or
+        DEPLOYMENT/GPU=COUNT. `least_share`: of the smaller of its old and its new promise, that every step leaves a
+        service. `meanwhile`: GPUs that there are until the change is done. Raises InputError where something cannot be
+        used, InfeasibleError where demands cannot be met together, or no order of steps leaves so much.
+        """
+        from planner.api.changes import changed_fleet
+
+        return changed_fleet(
+            self.record,
+            PlannedFleet,
+            scenario,
+            inventory=inventory,
+            settings=settings,
+            lost=lost,
+            least_share=least_share,
+            meanwhile=meanwhile,
+            progress=progress,
+        )
 
     def rehearse(
         self,

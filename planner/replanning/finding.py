@@ -36,7 +36,7 @@ class FoundReplan:
 
         Raises InfeasibleError where servers that are placed anew move more than the limits allow.
         """
-        replanned = self.replanned
+        replanned, finished = self.replanned, _without_emptied(finished)
         change = changes_between(self.before, finished, self.settings)
         moved = f"{change.servers(ChangeKind.MOVE)} servers move"
         require_limits(finished, change, self.limits, f"placed on the cluster's nodes {moved}", _UNPLACED)
@@ -51,6 +51,20 @@ class FoundReplan:
             scratch_bound=None if replanned.scratch is None else replanned.scratch.bound,
             bound=replanned.chosen.bound,
         )
+
+
+def _without_emptied(finished: Plan) -> Plan:
+    """The plan without types of which no GPU is left: their figures were needed for the servers that ran there, and no
+    scenario that is read back may have them."""
+    inventory = finished.scenario.inventory
+    items = tuple(item for item in inventory.items if item.count)
+    if len(items) == len(inventory.items):
+        return finished
+    sensitivity, types = finished.sensitivity, {item.gpu.name for item in items}
+    if sensitivity is not None:
+        sensitivity = replace(sensitivity, gpus=tuple(row for row in sensitivity.gpus if row.gpu in types))
+    scenario = replace(finished.scenario, inventory=replace(inventory, items=items))
+    return replace(finished, scenario=scenario, sensitivity=sensitivity)
 
 
 def require_limits(finished: Plan, change: PlanChange, limits: ChangeLimits, reason: str, remedy: str) -> None:

@@ -171,7 +171,10 @@ class Replanner:
             gpus = self._least_gpus(objective, value, self._partitions(anew))
             if gpus is None:
                 break
-            near = self._best(self._terms(gpus), self._solver, partitions=self._partitions(anew))
+            try:
+                near = self._best(self._terms(gpus), self._solver, partitions=self._partitions(anew))
+            except InfeasibleError:  # a target that these pools miss together: the plan from scratch is left
+                break
             if self._choosing.near_enough(near, anew):
                 return replace(near, bound=anew.bound) if self._turns_alone else near
             value *= anew.value * (1 - self._sign * self.limits.give_up) / near.value * (1 + self._sign * MET)

@@ -13,13 +13,18 @@ from planner.files.plan.runs import FLEET_FILE, SERVICES_FOLDER
 from planner.files.scenario.fleets import load_fleet
 from planner.report.fleets import tables
 from planner.report.fleets.page import PAGE, fleet_page, fleet_summary
+from planner.report.replanning.fleet_changes import DOCUMENT, STEPS_PAGE
+from planner.report.replanning.fleet_changes import PAGE as CHANGE_PAGE
 from planner.runs import publication
 from planner.runs.batches.jobs import ENGINE, Job, altered
 from planner.runs.pages import page_bytes, plan_html
 from planner.workload import summarize
 
 SUMMARY_FILE, SERVICES_FILE, NODES_FILE = tables.SUMMARY_FILE, "services.csv", "nodes.csv"
-KINDS = (FLEET_FILE, SUMMARY_FILE, SERVICES_FILE, NODES_FILE, files.PAGE_FILE, f"{SERVICES_FOLDER}/a-service")
+KINDS = (
+    *(FLEET_FILE, SUMMARY_FILE, SERVICES_FILE, NODES_FILE, files.PAGE_FILE, f"{SERVICES_FOLDER}/a-service"),
+    *(DOCUMENT, CHANGE_PAGE, STEPS_PAGE),
+)
 """Names of what a fleet's folder may hold."""
 
 

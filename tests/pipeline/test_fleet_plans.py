@@ -255,7 +255,7 @@ def test_plans_that_serve_less_than_was_thought_are_divided_anew(
     fleet = fleet_of(*chat_and_code(*demands, chat=1, code=2), kind=kind)
     deployments = deployments_of(fleet)
     monkeypatch.setattr(
-        dividing._Plans, "rate", lambda _, j, __, gpus: (tables[j][gpus] / deployments[j].promised, None)
+        dividing.SharePlans, "rate", lambda _, j, __, gpus: (tables[j][gpus] / deployments[j].promised, None)
     )
     pairs = [
         (a + c + 4.0 * (b + d), (tables[0][a, b] / demands[0], tables[1][c, d] / demands[1]))

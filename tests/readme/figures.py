@@ -230,6 +230,10 @@ HELD: dict[str, dict[str, str]] = {
         "gets 53.5 billion tokens": FLEET + "test_the_week_is_as_told",
         "That is 790 of 2,496": FLEET + "test_the_week_is_as_told",
         "change their level 20 times": FLEET + "test_the_week_is_as_told",
+        "80 % of the servers run on": FLEET + "test_a_change_is_as_told",
+        "come within 1 % of the best": "tests/replanning/test_fleet_changes.py::test_nor_of_drawn_rates",
+        "(0.9 if you do not say)": "tests/replanning/test_fleet_changes.py::"
+        "test_a_share_that_no_order_leaves_is_refused_with_what_would_do",
     },
     "placement": {
         "of 240 drawn clusters": "tests/placement/test_best_sets.py::"

@@ -60,6 +60,15 @@ def _burst(week: "planner.FleetWeek", number: int) -> float:
     return pipeline.replay(plan, plan.scenario.workload, settings, rate_rps).total.within_levels.mean
 
 
+def test_a_change_is_as_told(fleet: "planner.PlannedFleet") -> None:
+    changed = fleet.replan(settings={"services.mid.demand": 200})
+    assert changed.moved_gpus == {"H20": 16, "H200": 0}
+    assert [name for name, _ in changed.record.steps[0].nodes] == ["large", "mid", "small"]
+    running = f"{changed.running_on_share:.0%} of the servers run on".replace("%", " %")
+    assert f"{running}, and the new demands are promised {changed.fleet.value:.2f} times" in WORDS
+    assert changed.reached_share >= 1 - 1e-9
+
+
 def test_the_guide_names_every_term() -> None:
     names = Path(planner.__file__).parent / "domain/serving/lending.py"
     for term in ("headroom", "least_windows", "floor"):

@@ -7,6 +7,7 @@ import typer
 
 from planner.cli import screen
 from planner.cli.plan import saved_runs
+from planner.cli.replanning.fleets import FleetChangeOptions, replan_fleet
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="The run folder of the plan that is deployed.", show_default=False)],
+    run: Annotated[
+        Path,
+        typer.Argument(help="The run folder of the plan that is deployed, or that of a fleet.", show_default=False),
+    ],
     out: Annotated[Path, typer.Option(help="Run folder of the new plan.", show_default=False)],
     workload: Annotated[
         str | None,
@@ -42,7 +46,10 @@ def command(
     ] = None,
     lost: Annotated[
         list[str] | None,
-        typer.Option(help="GPU=COUNT, ISLAND=COUNT or NODE that are lost with the servers on them; may be repeated."),
+        typer.Option(
+            help="GPU=COUNT, ISLAND=COUNT or NODE that are lost with the servers on them; of a fleet GPU=COUNT or "
+            "DEPLOYMENT/GPU=COUNT; may be repeated."
+        ),
     ] = None,
     cluster: Annotated[
         Path | None, typer.Option(help="The cluster as it is now, as `planner cluster` writes it.")
@@ -82,7 +89,33 @@ def command(
 ) -> None:
     """Change a deployed plan as little as new load, GPUs or levels need, in steps that keep it serving."""
     from planner import files
+    from planner.files.plan.fleet_document import holds_fleet
     from planner.files.scenario.offers import inventory_of
+
+    if holds_fleet(run):
+        options = FleetChangeOptions(
+            scenario=scenario,
+            settings=settings or [],
+            inventory=inventory,
+            meanwhile=meanwhile,
+            lost=lost or [],
+            least_share=least_share,
+            target=target,
+            engine=engine,
+            others={
+                "--workload": workload,
+                "--cluster": cluster,
+                "--most-gpus": most_gpus,
+                "--keep": keep,
+                "--turns-only": turns_only,
+                "--horizon-hours": horizon_hours,
+                "--storage-gb-s": storage_gb_s,
+                "--start-s": start_s,
+                "--drain-s": drain_s,
+            },
+        )
+        replan_fleet(run, out, options, force=force, as_json=json)
+        return
     from planner.runs.replanning.asking import ChangeQuestion, change_plan, lost_servers, publish_change
     from planner.runs.replanning.inputs import change_limits, change_settings, deployed_manifests
 

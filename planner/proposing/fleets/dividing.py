@@ -192,7 +192,7 @@ class FleetPricing:
         )
 
 
-class _Plans:
+class SharePlans:
     """What plans of deployments serve on their GPUs, worked out once each."""
 
     def __init__(self, deployments: Sequence[Deployment]) -> None:
@@ -215,11 +215,17 @@ class _Plans:
         return self._rates[j, gpus]
 
 
-def divided(fleet: FleetScenario, deployments: Sequence[Deployment], tell: Tell = lambda _: None) -> DividedFleet:
-    """The best division of the fleet's nodes. Raises InfeasibleError where demands or floors cannot be met together,
-    InputError where a deployment has no pools behind buckets."""
+def divided(
+    fleet: FleetScenario,
+    deployments: Sequence[Deployment],
+    tell: Tell = lambda _: None,
+    plans: SharePlans | None = None,
+) -> DividedFleet:
+    """The best division of the fleet's nodes. `plans`: where rates on shares are kept that others ask for, too. Raises
+    InfeasibleError where demands or floors cannot be met together, InputError where a deployment has no pools behind
+    buckets."""
     tell("pricing servers of every deployment")
-    pricing, plans = FleetPricing(fleet, deployments), _Plans(deployments)
+    pricing, plans = FleetPricing(fleet, deployments), plans or SharePlans(deployments)
     relaxed = pricing.relaxed()
     aim, settings = fleet.objective.kind, pricing.settings
     sign = -1.0 if aim.row.minimises else 1.0
@@ -239,7 +245,7 @@ def divided(fleet: FleetScenario, deployments: Sequence[Deployment], tell: Tell 
             bound = sign * min(sign * bound, sign * division.bound)
         outcomes = [plans.rate(j, pricing.stocks, gpus) for j, gpus in enumerate(division.gpus)]
         rates = tuple(rate for rate, _ in outcomes)
-        rank, value = worth_of_rates(fleet, deployments, rates, _rent(pricing.stocks, division.gpus))
+        rank, value = worth_of_rates(fleet, deployments, rates, rent_of_shares(pricing.stocks, division.gpus))
         if best is None or rank > best[0]:
             best = rank, value, division, rates
         if math.isfinite(best[1]) and sign * (bound - best[1]) <= gap * abs(bound):
@@ -331,7 +337,8 @@ def terms_of(fleet: FleetScenario) -> tuple[ServiceTerms, ...]:
     )
 
 
-def _rent(stocks: Sequence[Stock], gpus: Sequence[Gpus]) -> float:
+def rent_of_shares(stocks: Sequence[Stock], gpus: Sequence[Gpus]) -> float:
+    """Of the GPUs of all deployments, USD/hour."""
     return sum(stock.charge * n for row in gpus for stock, n in zip(stocks, row, strict=True))
 
 

@@ -27,6 +27,7 @@ from planner.proposing.fleets.dividing import (
     MET,
     DividedFleet,
     FleetPricing,
+    SharePlans,
     Tell,
     divided,
     promised_rps,
@@ -51,23 +52,39 @@ def planned_fleet(
     least rent."""
     deployments, judge = deployments_of(fleet), fleet.objective.judged
     if len(deployments) == 1 and judge is FleetJudge.FORMULA:
-        return _alone(fleet, deployments[0], plan_one, tell)
+        return alone(fleet, deployments[0], plan_one, tell)
     if len(deployments) == 1:
         raise InputError(
             f"fleet {fleet.name}: objective.judged: must be formula where there is one deployment, which has all "
             f"nodes: there is nothing to divide, got {judge.value}.",
             hint=f"Plan it as a scenario of one service, with objective.kind {judge.value}.",
         )
+    division = best_division(fleet, deployments, tell)
+    if judge is not FleetJudge.FORMULA:
+        return _searched(division, plan_one, place_one, tell)
+    return fleet_on(division, plan_one, tell)
+
+
+def best_division(
+    fleet: FleetScenario,
+    deployments: Sequence[Deployment],
+    tell: Tell = lambda _: None,
+    plans: SharePlans | None = None,
+) -> DividedFleet:
+    """As `divided`; where demands or floors cannot be met, the error says how far they can be and what would do."""
     try:
-        division = divided(fleet, deployments, tell)
+        division = divided(fleet, deployments, tell, plans)
     except InfeasibleError:
         raise _not_met(fleet, deployments) from None
     if not math.isfinite(division.value):  # plans on their shares fall short of what the programme thought
         raise _not_met(fleet, deployments)
-    if judge is not FleetJudge.FORMULA:
-        return _searched(division, plan_one, place_one, tell)
+    return division
+
+
+def fleet_on(division: DividedFleet, plan_one: PlanOne, tell: Tell = lambda _: None) -> FleetPlan:
+    """The plan of a fleet on divided nodes; batches fill what is left."""
     parts = _planned(division, plan_one, tell)
-    return _assembled(division, parts, _filled(fleet, parts, plan_one, tell))
+    return _assembled(division, parts, _filled(division.pricing.fleet, parts, plan_one, tell))
 
 
 def _assembled(
@@ -157,7 +174,7 @@ def _planned(division: DividedFleet, plan_one: PlanOne, tell: Tell) -> tuple[Fle
     return tuple(parts)
 
 
-def _alone(fleet: FleetScenario, deployment: Deployment, plan_one: PlanOne, tell: Tell) -> FleetPlan:
+def alone(fleet: FleetScenario, deployment: Deployment, plan_one: PlanOne, tell: Tell) -> FleetPlan:
     """One service has all nodes, and the plan that it would have without a fleet."""
     tell(f"planning {deployment.name}")
     finished = plan_one(deployment.scenario)

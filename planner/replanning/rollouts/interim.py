@@ -21,6 +21,7 @@ from planner.domain import (
     Plan,
     PlannedIsland,
     Question,
+    Scenario,
     SurvivalSettings,
     Workload,
     context_tokens,
@@ -163,11 +164,20 @@ def common_question(before: Plan, after: Plan, loaded: Plan) -> Question:
     end = min(max(pool.end for pool in pools_of(plan).values()) for plan in (before, after))
     pools = (*pools_of(before).values(), *pools_of(after).values())
     width = math.gcd(after.scenario.ranges.width, *(pool.start for pool in pools), *(pool.end for pool in pools))
-    scenario = replace(after.scenario, slo=loaded.scenario.slo, survive=SurvivalSettings(), cluster=None)
+    posed = with_types_of(after.scenario, before.scenario)
+    scenario = replace(posed, slo=loaded.scenario.slo, survive=SurvivalSettings(), cluster=None)
     ranges = replace(scenario.ranges, width=width)
     answers = min(plan.scenario.workload.max_output_tokens for plan in (before, after))
     workload = _answered(_below(loaded.scenario.workload, end), answers)
     return question_of(replace(scenario, workload=workload, ranges=ranges))
+
+
+def with_types_of(scenario: Scenario, other: Scenario) -> Scenario:
+    """The scenario with the GPU types of another, 0 GPUs of those that it has not: servers that stop may be of them."""
+    present = {item.gpu.name for item in scenario.inventory.items}
+    gone = tuple(replace(item, count=0) for item in other.inventory.items if item.gpu.name not in present)
+    inventory = scenario.inventory
+    return replace(scenario, inventory=replace(inventory, items=(*inventory.items, *gone))) if gone else scenario
 
 
 def _answered(profile: LengthProfile, longest: int) -> LengthProfile:
@@ -262,7 +272,7 @@ class InterimPlans:
     def __init__(self, before: Plan, after: Plan) -> None:
         self._before, self._after = before, after
         self._fleet = InterimFleet(before, after)
-        self._full = full_question(after)
+        self._full = full_question(replace(after, scenario=with_types_of(after.scenario, before.scenario)))
 
     @property
     def common(self) -> Question:

@@ -33,7 +33,7 @@ def roll_out(
     """
     if not 0 <= least_share <= 1:
         raise InputError(f"least_share: must be a share of the rate from 0 to 1, got {least_share:g}.", hint="Try 0.9.")
-    way = _Way.of(InterimFleet(before, after), change)
+    way = Way.of(InterimFleet(before, after), change)
     ends = (way.counts({}, {}), False), (way.counts(way.going, way.coming), True)
     current, new = (way.fleet.exact_rps(counts, new_table=table) for counts, table in ends)
     lower = min(way.fleet.rate_rps(counts, new_table=table) for counts, table in ends)
@@ -51,16 +51,16 @@ def roll_out(
     )
 
 
-def _in_fewest_steps(way: "_Way", order: Order, floor_rps: float) -> tuple[RollOutStep, ...] | None:
+def _in_fewest_steps(way: "Way", order: Order, floor_rps: float) -> tuple[RollOutStep, ...] | None:
     """The fewest steps whose exact rates are at least `floor_rps`. They are looked for by curves, which lie a little
     below these: where one is below all the same, the next search is stricter by so much."""
     if not way.going and not way.coming:
-        return tuple(_steps(way, order.first, [order.last] * (not way.fleet.same_buckets)))
+        return tuple(steps_of(way, order.first, [order.last] * (not way.fleet.same_buckets)))
     for _ in range(_SEARCHES):
         stages = fewest_steps(order)
         if stages is None:
             return None
-        steps = tuple(_steps(way, order.first, stages))
+        steps = tuple(steps_of(way, order.first, stages))
         worst = min(step.during_rps for step in steps)
         if worst >= floor_rps * (1 - _ROUNDING):
             return steps
@@ -69,8 +69,8 @@ def _in_fewest_steps(way: "_Way", order: Order, floor_rps: float) -> tuple[RollO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Way:
-    """Two plans' servers, and how many of each island stop and start."""
+class Way:
+    """Two plans' servers, and how many of each island stop and start, in the order of the islands' names."""
 
     fleet: InterimFleet
     change: PlanChange
@@ -78,8 +78,8 @@ class _Way:
     coming: Mapping[str, int]
 
     @classmethod
-    def of(cls, fleet: InterimFleet, change: PlanChange) -> "_Way":
-        """Raises InconsistentPlanError where the change leads from these servers to others."""
+    def of(cls, fleet: InterimFleet, change: PlanChange) -> "Way":
+        """Of two plans' servers. Raises InconsistentPlanError where the change leads from these servers to others."""
         going = _sums(change, lambda item: item.before)
         way = cls(fleet=fleet, change=change, going=going, coming=_sums(change, lambda item: item.after))
         _require_alike(fleet)
@@ -149,7 +149,8 @@ def _inconsistent(subject: str, rule: str) -> InconsistentPlanError:
     return InconsistentPlanError(f"{subject}: {rule}.", hint="This is a defect of the planner; please report it.")
 
 
-def _steps(way: _Way, first: Stage, stages: Sequence[Stage]) -> Iterator[RollOutStep]:
+def steps_of(way: Way, first: Stage, stages: Sequence[Stage]) -> Iterator[RollOutStep]:
+    """The steps from stage to stage, `first` before them."""
     stopping, starting = _pending(way.change, lambda c: c.before), _pending(way.change, lambda c: c.after)
     previous = first
     for number, stage in enumerate(stages, start=1):
@@ -205,10 +206,10 @@ def _rows(counts: Mapping[str, int]) -> ServerCounts:
     return tuple(sorted(counts.items()))
 
 
-def _infeasible(way: _Way, order: Order, least_share: float, lower_rps: float) -> InfeasibleError:
+def _infeasible(way: Way, order: Order, least_share: float, lower_rps: float) -> InfeasibleError:
     """What can be left at best, and what would do. Shares are rounded down, so that what is told will do."""
     best = replace(order, floor_rps=best_rate_rps(order))
-    worst = min((step.during_rps for step in _steps(way, order.first, fewest_steps(best) or [])), default=0.0)
+    worst = min((step.during_rps for step in steps_of(way, order.first, fewest_steps(best) or [])), default=0.0)
     share = int(min(best.floor_rps, worst) / lower_rps * 1000) / 1000
     of_load = "the deployed plan's workload and levels, as it serves nothing of the new ones as a whole"
     rates = f"{lower_rps:,.6g} requests/s" + f" (of {of_load})" * way.fleet.old_load

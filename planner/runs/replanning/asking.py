@@ -153,7 +153,7 @@ def change_plan(saved: Plan, question: ChangeQuestion) -> ChangedPlan:
         change=change,
         roll_out=steps,
         joining=joining,
-        lost=_fewer_servers(saved, before),
+        lost=fewer_servers(saved, before),
         guessed=bool(lost.gpus),
         short=tuple(short),
     )
@@ -189,7 +189,7 @@ def _require_servers(saved: Plan, before: Plan, short: Collection[str]) -> None:
     )
 
 
-def _fewer_servers(saved: Plan, before: Plan) -> tuple[tuple[str, int], ...]:
+def fewer_servers(saved: Plan, before: Plan) -> tuple[tuple[str, int], ...]:
     """Islands of the deployed plan that have fewer servers left, and how many are gone."""
     remaining = {pool.island: pool.count for pool in before.outlook.pools}
     gone = [(pool.island, pool.count - remaining.get(pool.island, 0)) for pool in saved.outlook.pools]

@@ -35,6 +35,8 @@ MONEY = (
     "schedule.json: which plan stands when, what changes cost, and bounds, as they follow from rates, times of changes "
     "and plans that were not chosen"
 )
+CHANGE = "changes.json"
+"""Of a fleet that took another's place."""
 DIVISION = (
     "fleet.json: how the nodes were divided, its bound, parts of the rent and worths of nodes, as they follow from "
     "divisions that were not chosen (--search divides anew)"
@@ -94,9 +96,10 @@ def _of_fleet(folder: Path, *, search: bool) -> Verification:
     from planner.runs.fleets import own_files, read_fleet  # noqa: PLC0415  (loads what fleets are told with)
 
     plan = read_fleet(folder)
-    runs = [_below(folder, folder / folder_of(part), search=search) for part in plan.plans]
+    near = files.is_there(folder / CHANGE)  # nodes were divided near an old division, and plans made near others
+    runs = [_below(folder, folder / folder_of(part), near=near, search=search) for part in plan.plans]
     # what was placed afterwards has other plans than the division gave it
-    anew = search and all(part.plan.placement is None for part in plan.plans)
+    anew = search and not near and all(part.plan.placement is None for part in plan.plans)
     again = pipeline.plan_fleet(plan.fleet) if anew else plan
     return joined([*runs, _written(folder, own_files(again))], () if anew else (DIVISION,))
 
