@@ -64,7 +64,7 @@ def test_bad_doubts_are_refused(planner: Command, here: Path, flags: tuple[str, 
     assert words in answer.err
 
 
-LINE = ("cheapest", "--rps", "20", "--model", "qwen3-30b-a3b-fp8", "--workload", "azure-conv-2023", "--serving",
+LINE = ("cheapest", "--rps", "80", "--model", "qwen3-30b-a3b-fp8", "--workload", "azure-conv-2023", "--serving",
         "aggregated", "--offer", "offer.yaml", "--json")  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def test_to_be_sure_costs_more(planner: Command, here: Path) -> None:
     sure = planner(*LINE, "--sure", "0.9", "--out", "run").json
     assert sure["price_usd_per_hour"] > predicted["price_usd_per_hour"]
     assert (sure["sure"], sure["bound"], "sure" in predicted) == (0.9, None, False)
-    assert sure["sure_rps"] >= 20
+    assert sure["sure_rps"] >= 80
     told = planner("doubt", "run", "--sure", "0.9", "--draws", "16", "--json").json
     assert told["asked_rps"] == pytest.approx(sure["sure_rps"])
 
