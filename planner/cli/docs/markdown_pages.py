@@ -103,6 +103,7 @@ def _default(row: KeyRow) -> str:
 GUIDES = (
     "planning",
     "comparing",
+    "doubt",
     "batches",
     "dask",
     "money",
