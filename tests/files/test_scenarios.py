@@ -72,7 +72,8 @@ def test_the_cache_has_the_elements_that_a_scenario_asks_for(
 
 def test_every_cost_setting_is_written_back(read: Read, document: dict[str, Any]) -> None:
     written = cast(dict[str, Any], scenario_document(read(document))["cost"])
-    elsewhere = {"source", "calibration", "profile", "reach", "engine", "prefixes", "kv_cache_dtype", "speculation"}
+    internal = {"reach", "engine", "prefixes", "paces"}
+    elsewhere = {"source", "calibration", "profile", "kv_cache_dtype", "speculation", *internal}
     assert set(written) >= {field.name for field in fields(CostSettings)} - elsewhere
     assert written["max_pipeline_stages"] is None
 
