@@ -112,10 +112,11 @@ class MixedServers:
         longest_answer: int,
         batch_limit: Sequence[int] = (),
         drafted: int | None = None,
+        used: Sequence[float] = (),
     ) -> "MixedServers":
         """`options`: shape of a copy, token budget of a rank and pass. `batch_limit`: greatest batch of each that the
-        engine takes, 0 without a limit. `drafted`: tokens a step, where the servers chose them. Raises InputError on
-        pipeline stages."""
+        engine takes, 0 without a limit. `drafted`: tokens a step, where the servers chose them. `used`: batches that
+        alone will be asked about, where they are known. Raises InputError on pipeline stages."""
         context = replace(context, settings=context.settings.with_drafted(drafted))
         shapes = list(dict.fromkeys(shape for shape, _ in options))
         for shape in shapes:
@@ -135,7 +136,9 @@ class MixedServers:
         return cls(
             budgets=budgets,
             decode=replace(alone, free_gb=alone.free_gb - buffers, batch_limit=np.minimum(limits, room)),
-            prompts=PromptTimes.of(context, options, buckets, BATCHES),
+            prompts=PromptTimes.between(context, options, buckets, BATCHES, _places(used))
+            if len(used)
+            else PromptTimes.of(context, options, buckets, BATCHES),
             gain=np.full(len(options), context.settings.drafting.gain),
             first_token=engine_shares(context.settings.engine, context.settings.calibration),
         )
@@ -385,6 +388,12 @@ def _cells(used: Array) -> tuple[NDArray[np.intp], Array]:
     inside = np.clip(used, _GRID[0], _GRID[-1])
     cell = np.clip(np.searchsorted(_GRID, inside, side="right") - 1, 0, len(_GRID) - 2)
     return cell, (inside - _GRID[cell]) / (_GRID[cell + 1] - _GRID[cell])
+
+
+def _places(used: Sequence[float]) -> list[int]:
+    """Where the batches around those in use stand."""
+    cell, _ = _cells(np.array(used, dtype=float))
+    return sorted({*cell.tolist(), *(cell + 1).tolist()})
 
 
 def _at(times: Array, used: Array) -> Array:
