@@ -353,7 +353,8 @@ def _mixed_rates(scenario: Scenario, deployed: Deployed, prompts: Sequence[_Prom
         [prompt.answer for prompt in prompts],
     )
     options = [(replace(parallel, replicas=1), cost.max_tokens_per_step)]
-    servers = MixedServers.of(context, options, buckets, round(max(prompt.answer for prompt in prompts)))
+    longest = round(max(prompt.answer for prompt in prompts))
+    servers = MixedServers.of(context, options, buckets, longest, used=batches)
     return as_array(parallel.replicas * servers.rates_alone(buckets, batches)[0])
 
 

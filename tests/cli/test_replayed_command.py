@@ -18,7 +18,7 @@ workload: normal-500-2000
 inventory: {H200: 16}
 ranges: {width: 2048}
 slo: {ttft_ms: 4000, tpot_ms: 60, percentile: 99}
-objective: {kind: replayed, requests: 1000, replays: 2}
+objective: {kind: replayed, requests: 1000, replays: 1}
 search: {iterations: 2, batch_size: 2}
 """
 

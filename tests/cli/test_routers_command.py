@@ -9,16 +9,8 @@ from command_line import TINY, Command
 from planner.export import ROUTERS
 
 
-@pytest.fixture
-def bucketed(planner: Command, tiny: Path) -> Path:
-    """A run with buckets, of a few servers."""
-    answer = planner("plan", tiny, "--out", "small", "--quiet")
-    assert answer.status == 0, answer.err
-    return Path("small")
-
-
-def test_every_router_of_the_engine_is_priced_or_refuses(planner: Command, bucketed: Path) -> None:
-    answer = planner("routers", bucketed, "--replan", "--json")
+def test_every_router_of_the_engine_is_priced_or_refuses(planner: Command, run: Path) -> None:
+    answer = planner("routers", run, "--replan", "--json")
     assert answer.status == 0, answer.err
     first, *others = answer.json
     assert (first["router"], first["chooses"], first["misrouted"]) == (
@@ -33,7 +25,7 @@ def test_every_router_of_the_engine_is_priced_or_refuses(planner: Command, bucke
         assert (row["refusal"] is None) == (row["planned_rps"] is not None)
         assert not row["planned_rps"] or row["planned_rps"] <= 1.01 * first["planned_rps"]
     assert first["planned_rps"] == pytest.approx(first["rate_rps"])
-    answer = planner("replay", bucketed, "--router", "haproxy", "--trace", "lengths", "--requests", "500", "--json")
+    answer = planner("replay", run, "--router", "haproxy", "--trace", "lengths", "--requests", "500", "--json")
     assert answer.status == 0, answer.err
     assert answer.json["router"] == "haproxy"
 
@@ -45,8 +37,8 @@ def test_every_router_of_the_engine_is_priced_or_refuses(planner: Command, bucke
         (("--length-spread", "2"), "length_spread: must be from 0 to 1"),
     ],
 )
-def test_bad_words_are_refused(planner: Command, bucketed: Path, words: tuple[str, ...], rule: str) -> None:
-    answer = planner("replay", bucketed, "--trace", "lengths", *words)
+def test_bad_words_are_refused(planner: Command, run: Path, words: tuple[str, ...], rule: str) -> None:
+    answer = planner("replay", run, "--trace", "lengths", *words)
     assert (answer.status, answer.out) == (2, "")
     assert rule in answer.err
 

@@ -32,7 +32,7 @@ def windows_of(folder: str) -> list[dict[str, str]]:
 
 def test_a_day_as_a_folder_that_every_tool_reads(planner: Command) -> None:
     answer = planner(
-        *DAY, "--replay", "--requests", "1500", "--json"
+        *DAY, "--days", "0.5", "--replay", "--requests", "1500", "--json"
     )  # of a thousand, most windows are too short to tell
     assert (answer.status, answer.err) == (0, "")
     figures, rows = answer.json, windows_of("day")

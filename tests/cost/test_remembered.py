@@ -12,6 +12,7 @@ from cost_workloads import workload
 from planner.cost import CostContext
 from planner.cost.serving import Buckets, DecodeServers, PrefillServers, prompt_times, remembered
 from planner.cost.serving.decode_servers import BATCHES
+from planner.cost.serving.mixed_servers import MixedServers
 from planner.cost.serving.prompt_times import PromptTimes
 from planner.domain import CostSettings, ParallelConfig
 
@@ -91,3 +92,11 @@ def test_many_servers_are_priced_in_pieces_to_the_same_bits(name: str, monkeypat
     apart = columns(PromptTimes.of(context, options, BUCKETS, BATCHES))
     assert apart.keys() == together.keys()
     assert all(np.array_equal(value, together[column]) for column, value in apart.items())
+
+
+@pytest.mark.parametrize("used", [(8, 8, 8), (1, 24, 1024), (0.5, 100, 2000)])
+def test_who_names_the_batches_in_use_has_the_same_rates_of_them(used: tuple[float, ...]) -> None:
+    every, some = (MixedServers.of(CONTEXT, [(SHAPE, 4096)], BUCKETS, 1000, used=named) for named in ((), used))
+    assert np.array_equal(some.rates_alone(BUCKETS, used), every.rates_alone(BUCKETS, used))
+    assert np.isnan(some.prompts.added_ms).any()
+    assert not np.isnan(every.prompts.added_ms).any()

@@ -26,7 +26,7 @@ from planner.domain import CostSettings, ParallelConfig, Phase, halves_of
 from planner.export import ENGINES, TARGETS, render
 from planner.files import load_engine, load_gpu_spec, model_document
 
-SCENARIOS = 24
+SCENARIOS = 12
 H20 = Gpus(name="H20", compute_capability="9.0", memory_bytes=102_625_181_696, count=8)
 ALL_VERSIONS = (*EXPORTED, *DYNAMOS)
 VERSIONS = {version.partition("-")[0]: version for version in EXPORTED}

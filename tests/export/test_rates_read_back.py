@@ -130,6 +130,7 @@ def test_phases_may_have_buckets_of_their_own() -> None:
     """Two buckets of prefill beside one of decode: the table covers all lengths in each phase by itself."""
     planned = planner.plan(
         inventory={"H200": 32, "H20": 64},
+        ranges={"width": 4096},
         workload="mooncake-conversation",
         slo={"ttft_ms": 10_000, "tpot_ms": 60, "percentile": 99},
         serving="split",

@@ -64,6 +64,13 @@ SMALLER = {
         "(40, 60)": "(60,)",
         ": 96}": ": 48}",
     },
+    "14_fleet_week": {
+        '"H200": 40, "H20": 64': '"H200": 16, "H20": 32',
+        "deepseek-v3": "gpt-oss-120b",
+        "qwen3-235b-a22b-fp8": "gpt-oss-20b",
+        "days=7": "days=1",
+        "(1.0, 1.25, 1.5, 2.0)": "(1.0, 2.0)",
+    },
     "13_models_of_2026": {"for name in MODELS}": "for name in MODELS[5::6]}"},
 }
 """Sizes that take long, and those that the tests take: every cell runs all the same."""

@@ -33,6 +33,7 @@ def planned(router: str = "", target: str = "", ranks: str = "auto") -> Plan:
         "engine": {"name": "vllm", "version": "0.33.0"},
         "slo": {"ttft_ms": 3000, "tpot_ms": 50, "percentile": 99},
         "serving": "split",
+        "ranges": {"width": 2048},
         "routing": {} if router else {"policy": "least_work"},
         "deploy": {"ranks": ranks, **({"router": router} if router else {}), **({"target": target} if target else {})},
     }

@@ -31,6 +31,8 @@ FULL = {"H20": 16, "H200": 8}
 COMMON: dict[str, Any] = {
     "engine": {"name": "vllm", "version": "0.33.0"},
     "prices_usd_per_gpu_hour": {"H20": 1, "H200": 4},
+    "routing": {"most": 1},
+    "serving": "aggregated",
 }
 PLANS_DIFFER = 0.002
 """The gap of a search: what a plan may lack of the best."""

@@ -204,6 +204,7 @@ def test_qos_and_service_levels_go_through(scenario: Scenario, qos: Qos, fragmen
     asked = on_idle(small({"H200": 32, "H800": 32, "H20": 32}), fragmented)
     asked = replace(
         asked,
+        search=replace(asked.search, iterations=1, batch_size=3),
         slo=SloSettings(ttft_ms=20000.0, tpot_ms=100.0),
         placement=PlacementSettings(prefill_qos=qos, decode_qos=qos),
     )

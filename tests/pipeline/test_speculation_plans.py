@@ -21,13 +21,20 @@ FLEETS = {
     "aggregated": {"serving": "aggregated"},
     "aggregated, fast": {"serving": "aggregated", "slo": FAST},
 }
+WIDE = {"ranges": {"width": 1024}}
 LLAMA = {"model": "llama-3.1-70b", "serving": "aggregated"}
+
+
+@cache
+def drafting_in(name: str, tokens: int) -> Plan:
+    """The fleet whose pools all draft so many."""
+    return drafting({"tokens": tokens}, **FLEETS[name])
 
 
 def drafting(tokens: object, **changes: Any) -> Plan:
     """A small fleet whose pools draft so many tokens; None: nothing is said."""
     said = {} if tokens is None else {"cost": {"speculation": tokens}}
-    return plan(bucketed({"H200": 32}, **said, **changes))
+    return plan(bucketed({"H200": 16}, **said, **WIDE, **changes))
 
 
 @cache
@@ -42,7 +49,7 @@ def of_decode(made: Plan) -> list[int | None]:
 
 @pytest.mark.parametrize("name", FLEETS)
 def test_auto_is_the_best_of_every_number_by_itself(name: str) -> None:
-    each = [drafting({"tokens": tokens}, **FLEETS[name]).throughput_rps for tokens in range(4)]
+    each = [drafting_in(name, tokens).throughput_rps for tokens in range(4)]
     assert chosen(name).throughput_rps == pytest.approx(max(each), rel=1e-4)
     assert max(each) > 1.01 * each[0]
 
@@ -60,7 +67,7 @@ def test_no_tokens_are_what_nothing_said_is(tokens: object) -> None:
 
 
 def test_the_old_keys_are_short_for_one_chance_everywhere() -> None:
-    short = plan(bucketed({"H200": 32}, cost={"mtp_tokens": 2, "mtp_acceptance": 0.7}, **FLEETS["aggregated"]))
+    short = plan(bucketed({"H200": 16}, cost={"mtp_tokens": 2, "mtp_acceptance": 0.7}, **WIDE, **FLEETS["aggregated"]))
     full = drafting({"tokens": 2, "acceptance": [0.7, 0.7]}, **FLEETS["aggregated"])
     assert short.outlook.pools == full.outlook.pools
     assert short.outlook.drafts == full.outlook.drafts

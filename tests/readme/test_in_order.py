@@ -55,19 +55,27 @@ SMALLER = {
     "README": {
         "--ttft 2s --tpot 50ms": "--ttft 2s --tpot 50ms --serving split",
         "objective: {kind: budget,": "serving: split\nobjective: {kind: budget,",
-        "--least-share 0.85": "--least-share 0.5 --no-replay",  # the guide of re-planning replays its steps
+        # the guide of re-planning replays its steps
+        "azure-conv-2023 --least-share 0.85": "normal-500-2000 --least-share 0.5 --no-replay",
         "--days 0.25": "--days 0.01",
         'inventory={"H200": 64, "H800": 64, "H20": 128}': 'serving="split", inventory={"H200": 16, "H20": 32}',
     },
     "batches": {"inventory: {H200: 16}}\n": "inventory: {H200: 16}, serving: split, ranges: {width: 4096}}\n"},
-    "money": {"--usd 512": "--usd 64"},
+    "money": {"--usd 512": "--usd 64", "H100=40,A100=24": "H100=16,A100=8"},
+    "replay": {"--requests 2000 --seeds 2 --sweep": "--requests 500 --seeds 1 --sweep"},
     "schedules": {"days=0.1": "days=0.01"},
     "fleets": {
         "model: deepseek-v3": "model: qwen3-30b-a3b-fp8",
         "H200: 40, H20: 64": "H200: 16, H20: 32",
         "--days 7": "--days 1",
+        "--points 4": "--points 2",
     },
-    "studies": {"--iterations 2 --batch 4": "--iterations 1 --batch 2"},
+    "studies": {
+        "--iterations 2 --batch 4": "--iterations 1 --batch 2",
+        "--machines 40 --days 2 --seeds 1-2 --curve 0.1,0.2": "--machines 20 --days 2 --seeds 1 --curve 0.1",
+        "--seeds 42-43": "--seeds 42",
+        "--policy baseline --policy rr-deadline --scale 0.1 --minutes 3": "--policy baseline --scale 0.1 --minutes 1",
+    },
     "replanning": {"H20=96,H200=64,H800=64": "H20=16,H200=16,H800=16"},
 }
 """Sizes that take long, and those that the tests take: every line is typed all the same."""

@@ -34,13 +34,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from planner.cost import memory
 from planner.cost.arrays import Array
 from planner.cost.benchmarks.engines import EngineShares, engine_shares
 from planner.cost.device import CostContext
 from planner.cost.grid import Degrees
+from planner.cost.serving.between_batches import GRID, at, places_around, ranges_at
 from planner.cost.serving.buckets import Buckets, Levels, pool_rps
 from planner.cost.serving.decode_servers import (
     BATCHES,
@@ -59,7 +59,6 @@ from planner.domain import ParallelConfig, Phase, ServerConfig
 from planner.errors import InputError
 from planner.units import MS_PER_S
 
-_GRID = np.array(BATCHES, dtype=float)
 PROMPT_TIME = 0.5  # of a bound on TTFT, that a prompt may wait for a place: it waits for nothing else then
 
 
@@ -79,15 +78,15 @@ class _Mix:
         """b that yields `rate`, shape (servers, buckets): by Little's law, with lines between known times."""
         # A rate may dip from one batch to the next; what is searched has to rise.
         curve = np.maximum.accumulate(self.rates, axis=-1)
-        above = np.minimum((curve < rate[..., None]).sum(axis=-1), len(_GRID) - 1)
+        above = np.minimum((curve < rate[..., None]).sum(axis=-1), len(GRID) - 1)
         below = np.maximum(above - 1, 0)
         low, high = (np.take_along_axis(self.tpot_ms, k[..., None], axis=-1)[..., 0] for k in (below, above))
         above_rps = np.take_along_axis(self.rates, above[..., None], axis=-1)[..., 0]
-        slope = np.where(above > 0, (high - low) / (_GRID[above] - np.where(above > 0, _GRID[below], 0.0)), 0.0)
+        slope = np.where(above > 0, (high - low) / (GRID[above] - np.where(above > 0, GRID[below], 0.0)), 0.0)
         # a rank answers b = by_time T sequences, and T = high - slope (b[above] - b)
-        by_time = np.divide(rate * _GRID[above], above_rps * high, out=np.zeros(rate.shape), where=above_rps > 0)
-        used = by_time * (high - slope * _GRID[above]) / np.maximum(1 - by_time * slope, 1e-9)
-        return np.asarray(np.clip(used, np.where(above > 0, _GRID[below], 0.0), _GRID[above]))
+        by_time = np.divide(rate * GRID[above], above_rps * high, out=np.zeros(rate.shape), where=above_rps > 0)
+        used = by_time * (high - slope * GRID[above]) / np.maximum(1 - by_time * slope, 1e-9)
+        return np.asarray(np.clip(used, np.where(above > 0, GRID[below], 0.0), GRID[above]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +110,11 @@ class MixedServers:
         longest_answer: int,
         batch_limit: Sequence[int] = (),
         drafted: int | None = None,
+        used: Sequence[float] = (),
     ) -> "MixedServers":
         """`options`: shape of a copy, token budget of a rank and pass. `batch_limit`: greatest batch of each that the
-        engine takes, 0 without a limit. `drafted`: tokens a step, where the servers chose them. Raises InputError on
-        pipeline stages."""
+        engine takes, 0 without a limit. `drafted`: tokens a step, where the servers chose them. `used`: batches that
+        alone will be asked about, where they are known. Raises InputError on pipeline stages."""
         context = replace(context, settings=context.settings.with_drafted(drafted))
         shapes = list(dict.fromkeys(shape for shape, _ in options))
         for shape in shapes:
@@ -134,7 +134,9 @@ class MixedServers:
         return cls(
             budgets=budgets,
             decode=replace(alone, free_gb=alone.free_gb - buffers, batch_limit=np.minimum(limits, room)),
-            prompts=PromptTimes.of(context, options, buckets, BATCHES),
+            prompts=PromptTimes.between(context, options, buckets, BATCHES, places_around(used))
+            if len(used)
+            else PromptTimes.of(context, options, buckets, BATCHES),
             gain=np.full(len(options), context.settings.drafting.gain),
             first_token=engine_shares(context.settings.engine, context.settings.calibration),
         )
@@ -186,23 +188,23 @@ class MixedServers:
     def _mix(self, buckets: Buckets, deviations: float = 0.0) -> _Mix:
         """What they do of the buckets; `late_tpot_ms` at so many standard deviations."""
         answer, _, mean, spread = self.decode.loads(buckets)
-        wide = (len(self.budgets), len(mean), len(_GRID))
+        wide = (len(self.budgets), len(mean), len(GRID))
         alone = self.decode.times_at(np.broadcast_to(mean[None, :, None], wide))
         varied, prompt = self._spread_of(buckets)[..., None], self._mean(buckets)[..., None]
-        begun, ranks = _GRID * self.gain[:, None, None] / answer[:, None], self.decode.ranks[:, None, None]
+        begun, ranks = GRID * self.gain[:, None, None] / answer[:, None], self.decode.ranks[:, None, None]
         fill = fuller(begun, prompt, varied * prompt, self.budgets[:, None, None], ranks)
         added = fill * (buckets.weights @ self.prompts.added_ms)
-        share = _GRID / answer[:, None]  # prompts that begin in a TPOT
+        share = GRID / answer[:, None]  # prompts that begin in a TPOT
         tpot, gain = alone + share * added, self.gain[:, None, None]
-        longer = self.decode.times_at(mean[None, :, None] + deviations * spread[None, :, None] / np.sqrt(_GRID)) - alone
-        more = deviations * np.sqrt(varied / _GRID) * share * added
+        longer = self.decode.times_at(mean[None, :, None] + deviations * spread[None, :, None] / np.sqrt(GRID)) - alone
+        more = deviations * np.sqrt(varied / GRID) * share * added
         return _Mix(
             tpot_ms=tpot,
             late_tpot_ms=tpot + np.hypot(longer, more),
             squared=gain * alone**2 + share * fill**2 * (buckets.weights @ self.prompts.squared),
             cubed=gain**2 * alone**3 + share * fill**3 * (buckets.weights @ self.prompts.cubed),
             busy_ms=buckets.weights @ self.prompts.busy_ms,
-            rates=ranks * _GRID * MS_PER_S / (answer[:, None] * tpot),
+            rates=ranks * GRID * MS_PER_S / (answer[:, None] * tpot),
         )
 
     def full_rps(self, buckets: Buckets, levels: Levels, only: int | None = None) -> tuple[Array, Array]:
@@ -222,12 +224,12 @@ class MixedServers:
 
     def _best(self, mix: _Mix, buckets: Buckets, levels: Levels, only: int | None) -> tuple[Array, Array]:
         bound = np.where(buckets.members, levels.tpot_ms, np.inf).min(axis=1)
-        chosen = (only == _GRID) if only else (_GRID > 0)
+        chosen = (only == GRID) if only else (GRID > 0)
         suits = (mix.late_tpot_ms <= bound[:, None]) & self.decode.fits(buckets) & chosen
         rates = np.where(suits & np.isfinite(mix.rates), mix.rates, 0.0)
         best = rates.argmax(axis=-1)
         rate = np.take_along_axis(rates, best[..., None], axis=-1)[..., 0]
-        return np.where(rate > 0, _GRID[best], 0.0), rate
+        return np.where(rate > 0, GRID[best], 0.0), rate
 
     def range_rps(self, buckets: Buckets, levels: Levels) -> Array:
         """What no bucket's mix can exceed of each range, of one server, shape (servers, ranges) (requests/s).
@@ -235,24 +237,24 @@ class MixedServers:
         As with decode servers: the largest batch that fits any bucket with the range, and the least TPOT that any mix
         has at it, that of the shortest contexts with the prompts that add least for each token of their answers.
         """
-        fitting = np.where(self.decode.fits(buckets), _GRID, 0.0).max(axis=-1)  # (servers, buckets)
+        fitting = np.where(self.decode.fits(buckets), GRID, 0.0).max(axis=-1)  # (servers, buckets)
         largest = np.where(buckets.members.T[None], fitting[:, None], 0.0).max(axis=-1)  # (servers, ranges)
         context, answers = contexts_of(buckets), buckets.answers[None, :, None]
-        wide = (len(self.budgets), len(context), len(_GRID))
+        wide = (len(self.budgets), len(context), len(GRID))
         alone = self.decode.times_at(np.broadcast_to(context[None, :, None], wide))
-        added = _GRID * self.prompts.added_ms / answers
+        added = GRID * self.prompts.added_ms / answers
         least_ms = self.decode.times_at(np.full(wide, float(context.min()))) + added.min(axis=1, keepdims=True)
-        suits = (largest[..., None] >= _GRID) & (least_ms <= levels.tpot_ms[None, :, None])
-        rates = self.decode.ranks[:, None, None] * _GRID * MS_PER_S / (answers * (alone + added))
+        suits = (largest[..., None] >= GRID) & (least_ms <= levels.tpot_ms[None, :, None])
+        rates = self.decode.ranks[:, None, None] * GRID * MS_PER_S / (answers * (alone + added))
         return np.asarray(np.where(suits, rates, 0.0).max(axis=-1))
 
     def rates_alone(self, buckets: Buckets, batches: Sequence[float]) -> Array:
         """Rate of one server on each range alone, where nobody waits, at so many sequences a group for each, shape
         (servers, ranges) (requests/s)."""
         used = np.broadcast_to(np.array(batches, dtype=float), (len(self.budgets), len(batches)))
-        wide = (*used.shape, len(_GRID))
+        wide = (*used.shape, len(GRID))
         alone = self.decode.times_at(np.broadcast_to(contexts_of(buckets)[None, :, None], wide))
-        busy = buckets.answers * _at(alone, used) + used * _at(self.prompts.added_ms, used)
+        busy = buckets.answers * at(alone, used) + used * at(self.prompts.added_ms, used)
         return np.asarray(self.decode.ranks[:, None] * used * MS_PER_S / busy)
 
     def capped_rps(
@@ -343,21 +345,21 @@ class MixedServers:
     ) -> tuple[Array, Array, WaitTail, RestOfStep]:
         ranks = self.decode.ranks[:, None]
         used = mix.in_use(rate)
-        tpot = _at(mix.tpot_ms, used)
-        service = self.first_token.ttft_steps * _ranges_at(self.prompts.taken_in_ms, used)
+        tpot = at(mix.tpot_ms, used)
+        service = self.first_token.ttft_steps * ranges_at(self.prompts.taken_in_ms, used)
         service = service + (self.first_token.ttft_fixed_ms + self.first_token.ttft_answers * tpot)[..., None]
-        full_rps = ranks * MS_PER_S / _at(mix.busy_ms, used)
+        full_rps = ranks * MS_PER_S / at(mix.busy_ms, used)
         rho = np.minimum(rate / full_rps, 1.0)
         servers = np.divide(together_rps, full, out=np.ones(full.shape), where=full > 0)
         full_ranks = FullRanks(
-            cycle_ms=_at(mix.busy_ms, used) * self.budgets[:, None] / self._mean(buckets),
+            cycle_ms=at(mix.busy_ms, used) * self.budgets[:, None] / self._mean(buckets),
             tokens=self.budgets[:, None] * rho,
             budget=self.budgets[:, None],
             ranks=ranks,
         )
         moments = (self._mean(buckets), self._spread_of(buckets) * self._mean(buckets) ** 2)
         tail = wait_tail(arrivals, full_rps / MS_PER_S, full_rps * servers / MS_PER_S, rho, moments, full_ranks)
-        squared, cubed = _at(mix.squared, used), _at(mix.cubed, used)
+        squared, cubed = at(mix.squared, used), at(mix.cubed, used)
         under_way = -np.expm1(-ranks * used)
         return service, rho, tail, RestOfStep(cycle_ms=cubed / squared, chance=under_way * squared**2 / (tpot * cubed))
 
@@ -366,35 +368,11 @@ class MixedServers:
         mix = self._mix(buckets)
         used = mix.in_use(rate)
         under_way = -np.expm1(-self.decode.ranks[:, None] * used)
-        return np.asarray(under_way * _at(mix.squared, used) / (2 * _at(mix.tpot_ms, used)))
+        return np.asarray(under_way * at(mix.squared, used) / (2 * at(mix.tpot_ms, used)))
 
     def tpot_ms(self, buckets: Buckets, rate: Array, batch: Array, deviations: float) -> Array:
         """Time per output token at `rate` of each server, shape (servers, buckets); `deviations` of the load above its
         mean. The batch in use follows from the rate (Little's law), at most `batch`."""
         mix = self._mix(buckets, deviations)
         load = mix.in_use(rate)
-        return _at(mix.late_tpot_ms, np.minimum(load + deviations * np.sqrt(load), np.maximum(1.0, batch)))
-
-
-def _cells(used: Array) -> tuple[NDArray[np.intp], Array]:
-    """Places of batches in use among `BATCHES`: the one below, and how far to the next; ends beyond the ends."""
-    inside = np.clip(used, _GRID[0], _GRID[-1])
-    cell = np.clip(np.searchsorted(_GRID, inside, side="right") - 1, 0, len(_GRID) - 2)
-    return cell, (inside - _GRID[cell]) / (_GRID[cell + 1] - _GRID[cell])
-
-
-def _at(times: Array, used: Array) -> Array:
-    """`times` (o, B, batches) at `used` sequences, shape (o, B); that of one sequence below one."""
-    cell, part = _cells(used)
-    before = np.take_along_axis(times, cell[..., None], axis=-1)[..., 0]
-    after = np.take_along_axis(times, cell[..., None] + 1, axis=-1)[..., 0]
-    return np.asarray(before + part * (after - before))
-
-
-def _ranges_at(times: Array, used: Array) -> Array:
-    """`times` (o, j, batches) at `used` sequences (o, B), shape (o, B, j)."""
-    cell, part = _cells(used)
-    rows = np.arange(len(times))[:, None]
-    by_batch = np.moveaxis(times, -1, 1)  # (o, batches, j)
-    before, after = by_batch[rows, cell], by_batch[rows, cell + 1]
-    return np.asarray(before + part[..., None] * (after - before))
+        return at(mix.late_tpot_ms, np.minimum(load + deviations * np.sqrt(load), np.maximum(1.0, batch)))

@@ -74,6 +74,24 @@ class PromptTimes:
         ]
         return replace(cls.joined(parts), fresh=fresh_tokens(prompts, hits))
 
+    @classmethod
+    def between(
+        cls,
+        context: CostContext,
+        options: Sequence[tuple[ParallelConfig, int]],
+        buckets: Buckets,
+        batches: Sequence[int],
+        places: Sequence[int],
+    ) -> "PromptTimes":
+        """Of `batches` those alone that stand at `places`; of the others nothing is known (nan)."""
+        known = cls.of(context, options, buckets, tuple(batches[place] for place in places))
+        spread = {}
+        for name in (field.name for field in fields(cls) if field.name != "fresh"):
+            times = getattr(known, name)
+            spread[name] = np.full((*times.shape[:-1], len(batches)), np.nan)
+            spread[name][..., list(places)] = times
+        return replace(known, **spread)
+
     def at_pace(self, pace: float) -> "PromptTimes":
         """The same where every pass is so many times as fast."""
         return replace(
