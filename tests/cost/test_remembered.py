@@ -10,7 +10,7 @@ from cost_figures import gpu, model
 from cost_workloads import workload
 
 from planner.cost import CostContext
-from planner.cost.serving import Buckets, DecodeServers, PrefillServers, remembered
+from planner.cost.serving import Buckets, DecodeServers, PrefillServers, prompt_times, remembered
 from planner.cost.serving.decode_servers import BATCHES
 from planner.cost.serving.prompt_times import PromptTimes
 from planner.domain import CostSettings, ParallelConfig
@@ -78,3 +78,16 @@ def test_nobody_writes_to_what_others_are_given(price: Pricing) -> None:
     for value in columns(price(CONTEXT, BUCKETS)).values():
         with pytest.raises(ValueError, match="read-only"):
             value[...] = 0.0
+
+
+@pytest.mark.parametrize("name", ["deepseek-v3", "qwen3.5-27b"])  # the blocks that a cache finds differ by degree
+def test_many_servers_are_priced_in_pieces_to_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = replace(CONTEXT, model=model(name), settings=CostSettings(kv_cache_rate=0.3))
+    shapes = [ParallelConfig(tp=tp, dp=8 // tp) for tp in (1, 2, 4, 8)]
+    options = [(shape, budget) for shape in shapes for budget in (4096, 8192)]
+    monkeypatch.setattr(remembered, "MANY", 0)
+    together = columns(PromptTimes.of(context, options, BUCKETS, BATCHES))
+    monkeypatch.setattr(prompt_times, "_AT_ONCE", 3 * len(BUCKETS.prompts) * len(BATCHES))
+    apart = columns(PromptTimes.of(context, options, BUCKETS, BATCHES))
+    assert apart.keys() == together.keys()
+    assert all(np.array_equal(value, together[column]) for column, value in apart.items())

@@ -25,7 +25,10 @@ from planner.domain import CostSettings, ModelSpec
 from planner.units import MS_PER_S
 
 _ROUNDS = 40
-_DAMPING = 0.5
+_SETTLED = 1e-10
+"""Relative: sequences that a round changes by less are those of the fixed point."""
+_FIRST_SLOPE, _STEEPEST, _FLATTEST = -2.0, -8.0, -0.5
+"""Change of ln(what a round leaves / b) by ln(b): taken at first, as whole steps overshoot, and its bounds."""
 _FEWEST = 0.02
 ALL_WAITING = 1e9  # requests in flight where some always wait
 
@@ -90,12 +93,20 @@ class PassTimes:
 def settle(times: PassTimes, loop: Loop, shares: EngineShares, *, begin: Array | None = None) -> LoopFigures:
     """The fixed point of the loops; `begin` (sequences) shortens the way to it."""
     flying = np.minimum(loop.in_flight, ALL_WAITING)
-    b = np.minimum(loop.capacity, flying) if begin is None else begin
+    highest = np.minimum(loop.capacity, flying)
+    b = highest if begin is None else begin
     figures = _round(times, loop, shares, b, flying)
+    off, slope = np.log(figures.sequences / b), np.full(b.shape, _FIRST_SLOPE)
     for _ in range(_ROUNDS if begin is None else _ROUNDS // 5):
-        # Half a step, in logarithms: whole ones overshoot, and swing about the fixed point.
-        b = np.exp((1 - _DAMPING) * np.log(b) + _DAMPING * np.log(figures.sequences))
+        if np.abs(off).max() < _SETTLED:
+            break
+        # By secants, in logarithms: a few rounds where halving the way takes forty.
+        step = -off / slope
+        b = np.minimum(b * np.exp(step), highest)
         figures = _round(times, loop, shares, b, flying)
+        before, off = off, np.log(figures.sequences / b)
+        secant = np.divide(off - before, step, out=slope.copy(), where=step != 0)
+        slope = np.clip(secant, _STEEPEST, _FLATTEST)
     waiting = (flying / b - 1) * loop.answer * figures.tpot_ms
     # Settled at what memory holds, as near as the rounds come.
     queued = np.isfinite(loop.in_flight) & (b > loop.capacity * (1 - 1e-3))

@@ -26,7 +26,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from planner.cost.arrays import Array, ceil_divide
+from planner.cost.arrays import Array, Numbers, ceil_divide
 from planner.cost.device import CostContext
 from planner.cost.grid import Degrees
 from planner.cost.mixed import Passes, added_ms, mixed_cost
@@ -35,6 +35,10 @@ from planner.cost.serving.buckets import Buckets
 from planner.cost.serving.decode_servers import contexts_of
 from planner.cost.serving.remembered import remembered
 from planner.domain import ParallelConfig
+
+_AT_ONCE = 100000
+"""Servers times ranges times batches that are priced together: of more, arrays leave the processor's cache, and pricing
+takes several times as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,41 +63,16 @@ class PromptTimes:
         batches: Sequence[int],
     ) -> "PromptTimes":
         """`options`: shape of a copy without stages, token budget of a rank and pass."""
-        degrees = Degrees.of([shape for shape, _ in options])
-        budget = np.array([float(tokens) for _, tokens in options])[:, None, None]
         prompts = buckets.prompts[None]
-        hits = hit_shares(context, prompts, degrees)
-        of_prompt = fresh_tokens(prompts, hits)
-        grid, fresh = np.array(batches, dtype=float), of_prompt[..., None]
-        begun = grid * context.settings.drafting.gain / buckets.answers[None, :, None]
-        chunk, passes = _chunks(begun, fresh, budget, degrees.dp[..., None])
-        shape = chunk.shape
-
-        def ms(sequences: Array, tokens: Array) -> Array:
-            passes = Passes(
-                tp=degrees.tp[..., None],
-                dp=degrees.dp[..., None],
-                sequences=sequences,
-                cached=contexts_of(buckets)[None, :, None],
-                chunk=tokens,
-                prompt=buckets.prompts[None, :, None],
-                hit=with_points(hits),
-            )
-            return np.asarray(mixed_cost(context, passes).total_ms)
-
-        none = np.zeros((1, 1, 1))
-        alone, apart, mixed = ms(grid, none), ms(none, chunk), ms(grid, chunk)
-        # Half of the steps mix both, half take prompts in apart, as with `added_ms`.
-        full = np.broadcast_to((ms(none, budget) + ms(grid, budget)) / 2, shape)
-        longest = buckets.longest[None, :, None] * fresh / prompts[..., None]
-        return cls(
-            added_ms=passes * added_ms(alone, apart, mixed),
-            squared=passes * added_ms(alone**2, apart**2, mixed**2),
-            cubed=passes * added_ms(alone**3, apart**3, mixed**3),
-            taken_in_ms=np.maximum(ceil_divide(longest, budget), longest / np.maximum(chunk, fresh / passes)) * apart,
-            busy_ms=fresh / budget * full,
-            fresh=of_prompt,
-        )
+        hits = hit_shares(context, prompts, Degrees.of([shape for shape, _ in options]))
+        by_server = np.ndim(hits) > 0 and len(np.asarray(hits)) > 1
+        servers = max(1, _AT_ONCE // (len(buckets.prompts) * len(batches)))
+        blocks = [slice(first, first + servers) for first in range(0, len(options), servers)]
+        parts = [
+            _of_block(context, options[rows], np.asarray(hits)[rows] if by_server else hits, buckets, batches)
+            for rows in blocks
+        ]
+        return replace(cls.joined(parts), fresh=fresh_tokens(prompts, hits))
 
     def at_pace(self, pace: float) -> "PromptTimes":
         """The same where every pass is so many times as fast."""
@@ -124,6 +103,50 @@ class PromptTimes:
         """Those of all parts, whose ranges are the same; where a row of prompts is the same of all, it stays one."""
         names = [field.name for field in fields(cls) if field.name != "fresh" or len(parts[0].fresh) > 1]
         return replace(parts[0], **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+
+
+def _of_block(
+    context: CostContext,
+    options: Sequence[tuple[ParallelConfig, int]],
+    hits: Numbers,
+    buckets: Buckets,
+    batches: Sequence[int],
+) -> PromptTimes:
+    """Of some servers, which find `hits` of the prompts."""
+    degrees = Degrees.of([shape for shape, _ in options])
+    budget = np.array([float(tokens) for _, tokens in options])[:, None, None]
+    prompts = buckets.prompts[None]
+    of_prompt = fresh_tokens(prompts, hits)
+    grid, fresh = np.array(batches, dtype=float), of_prompt[..., None]
+    begun = grid * context.settings.drafting.gain / buckets.answers[None, :, None]
+    chunk, passes = _chunks(begun, fresh, budget, degrees.dp[..., None])
+    shape = chunk.shape
+
+    def ms(sequences: Array, tokens: Array) -> Array:
+        passes = Passes(
+            tp=degrees.tp[..., None],
+            dp=degrees.dp[..., None],
+            sequences=sequences,
+            cached=contexts_of(buckets)[None, :, None],
+            chunk=tokens,
+            prompt=buckets.prompts[None, :, None],
+            hit=with_points(hits),
+        )
+        return np.asarray(mixed_cost(context, passes).total_ms)
+
+    none = np.zeros((1, 1, 1))
+    alone, apart, mixed = ms(grid, none), ms(none, chunk), ms(grid, chunk)
+    # Half of the steps mix both, half take prompts in apart, as with `added_ms`.
+    full = np.broadcast_to((ms(none, budget) + ms(grid, budget)) / 2, shape)
+    longest = buckets.longest[None, :, None] * fresh / prompts[..., None]
+    return PromptTimes(
+        added_ms=passes * added_ms(alone, apart, mixed),
+        squared=passes * added_ms(alone**2, apart**2, mixed**2),
+        cubed=passes * added_ms(alone**3, apart**3, mixed**3),
+        taken_in_ms=np.maximum(ceil_divide(longest, budget), longest / np.maximum(chunk, fresh / passes)) * apart,
+        busy_ms=fresh / budget * full,
+        fresh=of_prompt,
+    )
 
 
 def fuller(begun: Array, fresh: Array, largest: Array, budget: Array, ranks: Array) -> Array:
