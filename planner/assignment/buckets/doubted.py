@@ -88,32 +88,68 @@ def doubted_pools(
     """The pools that are best by the measure, of any of `partitions`, to `settings.gap` where `settings.work_limit`
     allows; value and bound in the measure's unit. Raises InfeasibleError where nothing serves, SolverError where
     nothing was found within the limit."""
-    sign = -1.0 if measure.minimised else 1.0
+    search = _Search(drawn, measure, settings)
+    # its programme is hard, and the mean of the worst draws is near it: solved for at once
+    if measure is RiskMeasure.P10:
+        search.start_from(doubted_pools(drawn, partitions, RiskMeasure.CVAR, settings))
     relaxed = {partition: _relaxed(drawn, partition, measure, settings) for partition in partitions}
     bounds = {partition: value for partition, value in relaxed.items() if value is not None}
-    best: BucketAnswer | None = None
-    reached, late, meter = [], None, Meter(settings.work_limit)
-    for partition in sorted(bounds, key=lambda one: -sign * bounds[one]):
-        bound = bounds[partition]
-        if best is None or sign * bound > sign * best.value + settings.gap * abs(best.value):
-            limits = replace(settings, work_limit=max(LEAST_WORK, meter.remaining / 2))
-            try:
-                answer = _DoubtedProgramme(drawn, partition, measure).answer(limits, meter)
-            except InfeasibleError:
-                continue
-            except SolverError as error:
-                late = error
-            else:
-                bound = sign * min(sign * bound, sign * answer.bound)
-                best = answer if best is None or sign * answer.value > sign * best.value else best
-        reached.append(bound)
-    if best is None:
-        raise late or InfeasibleError(
-            "buckets: no pools serve anything in as many draws as count.", hint="Offer more GPUs."
-        )
-    every = sign * max(sign * value for value in (*reached, best.value))
-    every += sign * SLACK * abs(every)
-    return replace(best, bound=every, proven=late is None and proves(best.value, every, settings.gap))
+    for partition in sorted(bounds, key=lambda one: search.loss(bounds[one])):
+        search.try_partition(partition, bounds[partition])
+    return search.answer()
+
+
+class _Search:
+    """The best pools so far, and what those of partitions that were looked at cannot pass."""
+
+    def __init__(self, drawn: DrawnOffer, measure: RiskMeasure, settings: AssignmentSettings) -> None:
+        self._drawn, self._measure, self._settings = drawn, measure, settings
+        self._best: BucketAnswer | None = None
+        self._bounds: list[float] = []
+        self._late: SolverError | None = None
+        self._meter = Meter(settings.work_limit)
+
+    def loss(self, value: float) -> float:
+        """A value as a number that is the less the better."""
+        return value if self._measure.minimised else -value
+
+    def start_from(self, answer: BucketAnswer) -> None:
+        """Pools that were chosen by another measure."""
+        self._best = replace(answer, value=self._drawn.value(self._measure, answer.partition, answer.pools))
+
+    def try_partition(self, partition: Partition, bound: float) -> None:
+        """Its best pools, where they may be better than the best so far; `bound`: of divisible servers."""
+        best, gap = self._best, self._settings.gap
+        if best is None or self.loss(bound) < self.loss(best.value) - gap * abs(best.value):
+            bound = self._solved(partition, bound, None if best is None else best.value)
+        self._bounds.append(bound)
+
+    def _solved(self, partition: Partition, bound: float, than: float | None) -> float:
+        """What the pools of a partition cannot pass."""
+        limits = replace(self._settings, work_limit=max(LEAST_WORK, self._meter.remaining / 2))
+        try:
+            answer = _DoubtedProgramme(self._drawn, partition, self._measure, than).answer(limits, self._meter)
+        except InfeasibleError:
+            return bound if than is None else than
+        except SolverError as error:
+            self._late = error
+            return bound
+        if self._best is None or self.loss(answer.value) < self.loss(self._best.value):
+            self._best = answer
+        return max(bound, answer.bound, key=self.loss)
+
+    def answer(self) -> BucketAnswer:
+        """The best pools with the bound of all. Raises as `doubted_pools` does."""
+        if self._best is None:
+            nothing = InfeasibleError("buckets: no pools serve in so many draws as count.", hint="Offer more GPUs.")
+            raise self._late or nothing
+        bound = min([*self._bounds, self._best.value], key=self.loss)
+        bound += (-1 if self._measure.minimised else 1) * SLACK * abs(bound)
+        if self._drawn.best_rps:
+            known = self._measure.of(self._drawn.best_rps, self._drawn.best_rps)
+            bound = min(max(bound, known, key=self.loss), self._best.value, key=self.loss)
+        proven = proves(self._best.value, bound, self._settings.gap)
+        return replace(self._best, bound=bound, proven=proven)
 
 
 def _relaxed(
@@ -131,9 +167,11 @@ def _relaxed(
 
 
 class _DoubtedProgramme(PoolProgramme):
-    """One partition's servers, and what they serve in every draw."""
+    """One partition's servers, and what they serve in every draw; `than`: a value that is to be reached."""
 
-    def __init__(self, drawn: DrawnOffer, partition: Partition, measure: RiskMeasure) -> None:
+    def __init__(
+        self, drawn: DrawnOffer, partition: Partition, measure: RiskMeasure, than: float | None = None
+    ) -> None:
         super().__init__(drawn.offer, partition, ObjectiveSettings())
         self._drawn, self._measure = drawn, measure
         limits = self._limits_rps()
@@ -141,6 +179,9 @@ class _DoubtedProgramme(PoolProgramme):
         aim, rate = aims[measure](limits)
         self.model.sense = pulp.LpMinimize if measure.minimised else pulp.LpMaximize
         self.model.setObjective(aim)
+        if than is not None:  # what is known already ends most branches at once
+            aim_than = than - self.measured(0.0)
+            self.model += (aim <= aim_than if measure.minimised else aim >= aim_than), "better"
         if drawn.offer.survive or drawn.offer.uplinks is not None:
             self.model += self.rate - rate >= 0, "as_predicted"
 
