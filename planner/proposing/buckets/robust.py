@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from planner.assignment import BucketAnswer, BucketOption, DrawnOffer, best_pools, doubted_pools, relaxed_values
 from planner.domain import BucketPool, ObjectiveSettings, ReportProgress, SearchJournal, SimplerPlan
 from planner.domain.serving.doubt import RiskMeasure
@@ -33,7 +31,9 @@ DRAWS = 100
 SLOW_DRAWS = (0.05, 0.2, 0.5)
 """Places among all draws, from the slowest on, whose own best pools are candidates."""
 
-MOST_JUDGED = 5
+MOST_JUDGED = 3
+"""Candidates beside the pools that are best as predicted: judging one takes as long as solving for it, or longer."""
+
 _FRESH = 1_000_003
 """Between the seeds of draws that choose and of those that tell."""
 
@@ -81,7 +81,7 @@ def find_robust(evaluator: Evaluator, progress: ReportProgress, _journal: Search
     Raises InfeasibleError where nothing serves, InputError where no band says how far speeds may be off.
     """
     scenario, start = evaluator.question.scenario, time.process_time()
-    robust = robust_choice(evaluator, scenario.objective.measure)
+    robust = robust_choice(evaluator, scenario.objective.measure, DRAWS)
     priced = evaluator.prices.service.priced(robust.pools)
     choice = robust.predicted
     if priced.pools != choice.priced.pools:
@@ -101,15 +101,16 @@ def find_robust(evaluator: Evaluator, progress: ReportProgress, _journal: Search
     return proposed_pools(evaluator, result.best, result.record, choice)
 
 
-def robust_choice(evaluator: Evaluator, measure: RiskMeasure, draws: int = DRAWS) -> RobustChoice:
+def robust_choice(evaluator: Evaluator, measure: RiskMeasure, draws: int) -> RobustChoice:
     """The best candidate by a measure of so many draws. Raises as `find_robust` does."""
     question, prices = evaluator.question, evaluator.prices
     paces = _required_paces(evaluator, draws)
     predicted = solve_buckets(evaluator)
     candidates = _Candidates(DrawnPrices(prices, paces), stocks_of(question, RATE), measure, evaluator)
     base = tuple(replace(pool, share=1.0) for pool in predicted.priced.pools)
-    fleets = candidates.fleets(base, rates_in_draws(question, [base], paces)[0])
-    rates = rates_in_draws(question, fleets, paces)
+    base_rps = rates_in_draws(question, [base], paces)
+    fleets = candidates.fleets(base, base_rps[0])
+    rates = base_rps + rates_in_draws(question, fleets[1:], paces)
     best_rps = tuple(map(max, *rates, candidates.best_rps))
     sign = 1.0 if measure.minimised else -1.0
     number = min(range(len(fleets)), key=lambda one: sign * measure.of(rates[one], best_rps))  # the first of equals
@@ -176,12 +177,12 @@ class _Candidates:
         return [max(of_partitions.values(), default=0.0) for of_partitions in values]
 
     def _answers(self, offer: DrawnOffer, base_rps: Sequence[float]) -> Iterator[BucketAnswer]:
-        partitions, order = self._drawn.partitions, np.argsort(base_rps, kind="stable")
+        partitions, order = self._drawn.partitions, sorted(range(len(base_rps)), key=lambda draw: base_rps[draw])
         with suppress(InfeasibleError, SolverError):
             answer = doubted_pools(offer, partitions, self._measure, self._settings)
             self.programme = self._better(answer)
             yield answer
-        known = [offer.at(int(order[int(place * len(order))])) for place in SLOW_DRAWS]
+        known = [offer.at(order[int(place * len(order))]) for place in SLOW_DRAWS]
         alone = [of_types(offer.offer, self._stocks, {gpu}) for gpu in self._inventory]
         for some in (*known, *alone):
             with suppress(InfeasibleError, SolverError):
