@@ -78,7 +78,7 @@ def rates_of_all(drawn: DrawnOffer, partition: Partition) -> np.ndarray:
 def measured(rates: np.ndarray, measure: RiskMeasure, best: np.ndarray) -> np.ndarray:
     """The measure of every row, from its definition."""
     if measure is RiskMeasure.REGRET:
-        return (1 - rates / best).mean(axis=1)
+        return np.maximum(0.0, 1 - rates / best).mean(axis=1)
     ranked = np.sort(rates, axis=1)
     return ranked[:, DRAWS // 10] if measure is RiskMeasure.P10 else ranked[:, : DRAWS // 5].mean(axis=1)
 
@@ -99,6 +99,23 @@ def test_no_pools_are_better_by_the_measure(seed: int, measure: RiskMeasure) -> 
     assert answer.proven
     above = answer.value - answer.bound if measure.minimised else answer.bound - answer.value
     assert 0 <= above <= SLACK * max(1.0, abs(answer.bound))
+
+
+@pytest.mark.parametrize("measure", [RiskMeasure.CVAR, RiskMeasure.REGRET])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_bound_holds_where_the_best_was_not_looked_for_to_the_end(seed: int, measure: RiskMeasure) -> None:
+    exact, rough = solved(seed, measure), solved(seed, measure, AssignmentSettings(gap=0.5))
+    bounds = (rough.bound, exact.value, rough.value)
+    assert sorted(bounds, reverse=not measure.minimised) == pytest.approx(bounds, abs=SLACK)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_passes_the_best_of_a_draw_is_no_gain(seed: int) -> None:
+    drawn, partitions = instance(seed)
+    best = 0.6 * np.array(drawn.best_rps)
+    every = [measured(rates_of_all(drawn, partition), RiskMeasure.REGRET, best).min() for partition in partitions]
+    answer = doubted_pools(replace(drawn, best_rps=tuple(best.tolist())), partitions, RiskMeasure.REGRET, EXACT)
+    assert answer.value == pytest.approx(min(every), abs=SLACK)
 
 
 @pytest.mark.parametrize("measure", RiskMeasure)
