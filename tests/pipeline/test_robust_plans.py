@@ -86,6 +86,17 @@ def test_without_levels_the_plan_as_predicted_stays() -> None:
     assert robustly.outlook.pools == plan(bucketed({"H200": 16}, **sections)).outlook.pools
 
 
+def test_the_pools_that_are_best_as_predicted_come_first_and_once() -> None:
+    pools, scenario = chosen(RiskMeasure.P10).pools, asked()
+    with open_evaluator(posed(scenario)) as evaluator:
+        drawn = DrawnPrices(evaluator.prices, drawn_paces(evaluator.prices, FEW, 0))
+        stocks = stocks_of(evaluator.question, robust.RATE)
+        candidates = robust.Candidates(drawn, stocks, RiskMeasure.CVAR, evaluator)
+        fleets = candidates.fleets(pools, list(range(FEW)))
+    assert fleets[0] == pools
+    assert len(set(fleets)) == len(fleets) <= 1 + robust.MOST_JUDGED
+
+
 def test_draws_at_the_predicted_pace_serve_what_is_predicted() -> None:
     choice, question = chosen(RiskMeasure.P10), posed(asked())
     paces = {("H200", phase): np.array([1.0, 0.8]) for phase in Phase}
@@ -96,7 +107,7 @@ def test_draws_at_the_predicted_pace_serve_what_is_predicted() -> None:
 
 def test_servers_are_offered_at_their_rates_of_each_draw() -> None:
     prices = BucketPrices(posed(asked()))
-    paces = dict.fromkeys(drawn_paces(prices, 2, 0), np.array([1.0, 0.7]))
+    paces = dict.fromkeys(drawn_paces(prices, 2, 0), np.array([1.0, 0.7, 1.3]))
     drawn = DrawnPrices(prices, paces)
     stocks = stocks_of(prices.question, robust.RATE)
     (offer,) = drawn.offers(stocks)
@@ -109,6 +120,8 @@ def test_servers_are_offered_at_their_rates_of_each_draw() -> None:
             assert offer.rates[place, same][0] == pytest.approx(option.rate_rps)
             # a level is a bound on time: what is within it falls faster than the pace
             assert offer.rates[place, same][1] <= option.rate_rps * 0.7 * (1 + 1e-6)
+            # faster ones have the batch that they were started for
+            assert place[0] is Phase.PREFILL or offer.rates[place, same][2] <= option.rate_rps * 1.3 * (1 + 1e-6)
 
 
 def test_draws_are_the_same_for_a_seed() -> None:

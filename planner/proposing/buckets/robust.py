@@ -19,6 +19,7 @@ from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation.buckets.columns import of_types
 from planner.evaluation.buckets.drawn import DrawnPrices, Paces, drawn_paces, rates_in_draws
 from planner.evaluation.buckets.judging import layout_of
+from planner.evaluation.buckets.service import PricedPools
 from planner.evaluation.evaluator import Evaluator
 from planner.proposing.buckets.infeasible import require_pools, stocks_of
 from planner.proposing.buckets.pools import BucketChoice, solve_buckets
@@ -106,8 +107,8 @@ def robust_choice(evaluator: Evaluator, measure: RiskMeasure, draws: int) -> Rob
     question, prices = evaluator.question, evaluator.prices
     paces = _required_paces(evaluator, draws)
     predicted = solve_buckets(evaluator)
-    candidates = _Candidates(DrawnPrices(prices, paces), stocks_of(question, RATE), measure, evaluator)
-    base = tuple(replace(pool, share=1.0) for pool in predicted.priced.pools)
+    candidates = Candidates(DrawnPrices(prices, paces), stocks_of(question, RATE), measure, evaluator)
+    base = as_started(predicted.priced)
     base_rps = rates_in_draws(question, [base], paces)
     fleets = candidates.fleets(base, base_rps[0])
     rates = base_rps + rates_in_draws(question, fleets[1:], paces)
@@ -147,7 +148,7 @@ def _required_paces(evaluator: Evaluator, draws: int) -> Paces:
     return paces
 
 
-class _Candidates:
+class Candidates:
     """Pools that may be the best by the measure."""
 
     def __init__(self, drawn: DrawnPrices, stocks: Sequence[Stock], measure: RiskMeasure, evaluator: Evaluator) -> None:
@@ -166,8 +167,9 @@ class _Candidates:
         answers = [(offer, answer) for offer in self._offers for answer in self._answers(offer, base_rps)]
         sign = 1.0 if self._measure.minimised else -1.0
         answers.sort(key=lambda pair: sign * pair[0].value(self._measure, pair[1].partition, pair[1].pools))
-        pools = (self._drawn.prices.pools(answer, self._stocks) for _, answer in answers)
-        distinct = dict.fromkeys([base, *(_as_started(some) for some in pools)])
+        prices = self._drawn.prices
+        pools = (prices.pools(answer, self._stocks) for _, answer in answers)
+        distinct = dict.fromkeys([base, *(as_started(prices.service.priced(some)) for some in pools)])
         return list(distinct)[: 1 + MOST_JUDGED]
 
     def _best_rps(self, offer: DrawnOffer) -> list[float]:
@@ -209,5 +211,6 @@ def _server_of(option: BucketOption) -> tuple[int, int]:
     return option.stock, option.server
 
 
-def _as_started(pools: Sequence[BucketPool]) -> tuple[BucketPool, ...]:
-    return tuple(replace(pool, share=1.0) for pool in pools)
+def as_started(priced: PricedPools) -> tuple[BucketPool, ...]:
+    """Pools as they are deployed: routers weigh them as predicted, whatever the draw."""
+    return tuple(replace(pool, share=1.0) for pool in priced.pools)
