@@ -2,9 +2,11 @@
 
 Doors: `assign` (one layout), `choose_roles` (its islands, where queues count), `best_layout` (the layout itself),
 `relax` (what no layout can exceed), `rounded` (a layout near that, in milliseconds), `best_pools` (pools behind
-buckets of prompt length), `divide` (an inventory among services), `pool_cells` (a finished table on a router's grid).
+buckets of prompt length), `doubted_pools` (chosen before it is known how fast servers are), `divide` (an inventory
+among services), `pool_cells` (a finished table on a router's grid).
 """
 
+from planner.assignment.buckets.doubted import DrawnOffer, doubted_pools
 from planner.assignment.buckets.least_change import LeastChange, least_changed_pools
 from planner.assignment.buckets.offer import (
     BucketAnswer,
@@ -54,6 +56,7 @@ __all__ = [
     "DeployedServers",
     "DeploymentOffer",
     "Division",
+    "DrawnOffer",
     "FleetOffer",
     "Halves",
     "IslandKind",
@@ -79,6 +82,7 @@ __all__ = [
     "cheapest_addition",
     "choose_roles",
     "divide",
+    "doubted_pools",
     "fastest_of_kinds",
     "fractional_rps",
     "in_role",

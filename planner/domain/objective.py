@@ -10,6 +10,7 @@ from typing import Annotated
 from planner.domain.arrivals import ArrivalProcess
 from planner.domain.keys import Bounds, Key
 from planner.domain.layout import ParallelConfig, Phase
+from planner.domain.serving.doubt import RiskMeasure
 
 _MOST_GPUS = 10_000_000
 _Figure = Annotated[float, Bounds(above=0, high=1e12)]
@@ -20,8 +21,9 @@ class ObjectiveKind(StrEnum):
 
     `per_dollar`: most requests per USD. `watts`: least watts for a rate. `pareto`: several goals, a frontier. `placed`:
     most requests/s once the islands are put on a cluster's nodes. `replayed`: most requests/s that hold the levels when
-    requests are replayed through the pools. All but `rate`, `placed` and `replayed` (and `pareto` without price and
-    watts) choose how many GPUs to rent.
+    requests are replayed through the pools. `robust`: the best of a measure of the rates in draws of how fast servers
+    are. All but `rate`, `placed`, `replayed` and `robust` (and `pareto` without price and watts) choose how many GPUs
+    to rent.
     """
 
     RATE = "rate"
@@ -32,6 +34,7 @@ class ObjectiveKind(StrEnum):
     PARETO = "pareto"
     PLACED = "placed"
     REPLAYED = "replayed"
+    ROBUST = "robust"
 
     @property
     def row(self) -> "ObjectiveRow":
@@ -47,7 +50,8 @@ class ObjectiveRow:
     several goals the goals decide). `priced`: GPUs must cost something; `in_watts`: they are charged by watts, else by
     rent; `per_charge`: the value is a rate per charge. `plain`: the rate of all that is offered, and nothing else.
     `solvable`: the layout's programme takes it; else it is solved for the rate. `several`: there is a frontier.
-    `placed`: layouts are put on nodes before they are judged; `replayed`: the best of them are replayed.
+    `placed`: layouts are put on nodes before they are judged; `replayed`: the best of them are replayed; `robust`: they
+    are judged in draws of how fast servers are.
     """
 
     unit: str = "requests/s"
@@ -65,6 +69,7 @@ class ObjectiveRow:
     several: bool = False
     placed: bool = False
     replayed: bool = False
+    robust: bool = False
 
     @property
     def budgeted(self) -> bool:
@@ -116,6 +121,7 @@ OBJECTIVES: Mapping[ObjectiveKind, ObjectiveRow] = MappingProxyType(
             replayed=True,
             may=("demand_rps", "arrivals", "drawn_from", "requests", "replays"),
         ),
+        ObjectiveKind.ROBUST: ObjectiveRow(rents=False, solvable=False, robust=True, may=("demand_rps", "measure")),
     }
 )
 
@@ -210,6 +216,7 @@ class ObjectiveSettings:
     drawn_from: Annotated[DrawnFrom, Key("of replayed: the workload's lengths, or its trace")] = DrawnFrom.LENGTHS
     requests: Annotated[int, Bounds(low=1000, high=1_000_000), Key("of replayed: of one replay")] = 10_000
     replays: Annotated[int, Bounds(low=1, high=1000), Key("of replayed: candidates of a round that are replayed")] = 4
+    measure: Annotated[RiskMeasure, Key("of robust: p10, cvar or regret of the rates in all draws")] = RiskMeasure.P10
 
     @property
     def rents(self) -> bool:

@@ -1,4 +1,4 @@
-"""Door: who proposes the plan of a scenario. Its islands are solved for, searched for, or searched for by replays."""
+"""Door: who proposes the plan of a scenario. Its islands are solved for, searched for, by replays, too, or robust."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -48,6 +48,10 @@ def proposer_of(scenario: Scenario) -> PlanProposer:
         from planner.proposing.replayed.choice import find_replayed  # noqa: PLC0415  (few plans are replayed)
 
         return replace(POOLS, propose=find_replayed)
+    if scenario.objective.kind.row.robust:
+        from planner.proposing.buckets.robust import find_robust, require_doubt  # noqa: PLC0415  (few plans are)
+
+        return replace(POOLS, propose=find_robust, require_possible=require_doubt)
     return _OF_FORM[scenario.routing_form]
 
 

@@ -4,6 +4,7 @@ plan is worth under that."""
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
@@ -23,6 +24,45 @@ class DoubtSettings:
     def nothing(self) -> bool:
         """Whether nothing is doubted."""
         return not (self.speeds or self.demand or self.prices or self.unavailable)
+
+
+class RiskMeasure(StrEnum):
+    """What makes one number of the rates of all draws. `p10`: the rate that at least 90 % of draws reach (requests/s).
+    `cvar`: the mean of the worst 20 % (requests/s). `regret`: the mean share that is missed of a draw's own best."""
+
+    P10 = "p10"
+    CVAR = "cvar"
+    REGRET = "regret"
+
+    @property
+    def minimised(self) -> bool:
+        """Whether less is better."""
+        return self is RiskMeasure.REGRET
+
+    @property
+    def unit(self) -> str:
+        """What its numbers are of."""
+        return "of the best rate" if self is RiskMeasure.REGRET else "requests/s"
+
+    def of(self, rates_rps: Sequence[float], best_rps: Sequence[float] = ()) -> float:
+        """Of rates, a draw each; `best_rps`: the most that any pools serve in each, which `regret` alone asks for."""
+        if self is RiskMeasure.REGRET:
+            pairs = zip(rates_rps, best_rps, strict=True)
+            return math.fsum(max(0.0, 1 - rate / best) for rate, best in pairs if best > 0) / len(rates_rps)
+        ranked = sorted(rates_rps)
+        if self is RiskMeasure.P10:
+            return ranked[draws_below(len(ranked))]
+        worst = WORST * len(ranked)
+        return math.fsum(min(1.0, worst - k) * rate for k, rate in enumerate(ranked) if k < worst) / worst
+
+
+WORST = 0.2
+"""Of all draws, those whose mean is `cvar`."""
+
+
+def draws_below(count: int) -> int:
+    """Of so many draws, those that may miss the rate called P10."""
+    return count // 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

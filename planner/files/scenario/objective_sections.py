@@ -31,6 +31,7 @@ from planner.files.sections import Section, nearest_hint, referred_from
 
 _OF_SEVERAL = ("goals", "pick", "within", "demand_rps", "current")
 _OF_REPLAYED = ("arrivals", "drawn_from", "requests", "replays")
+_OF_ROBUST = ("measure",)
 _FIGURES = ("budget_usd_per_hour", "target_rps")
 _FEWEST_GOALS = 2
 
@@ -49,7 +50,7 @@ def read_objective(section: Section, base: Path) -> tuple[ObjectiveSettings, tup
     """
     section.allow_only(*record_keys(ObjectiveSettings))
     kind = section.choice("kind", ObjectiveKind, default=ObjectiveKind.RATE)
-    for key in (*_FIGURES, *_OF_SEVERAL, *_OF_REPLAYED):
+    for key in (*_FIGURES, *_OF_SEVERAL, *_OF_REPLAYED, *_OF_ROBUST):
         if key in section and key not in (*kind.row.needs, *kind.row.may):
             raise section.fault(key, f"left out where objective.kind is {kind.value}", hint="Choose one objective.")
     if kind.row.several:
@@ -174,6 +175,7 @@ def _require_engines(scenario: Scenario, saved: Section) -> None:
 def objective_document(settings: ObjectiveSettings) -> dict[str, object]:
     """The section that `read_objective` reads back as the same settings."""
     left_out = dict.fromkeys(_OF_REPLAYED, not settings.kind.row.replayed) | {
+        "measure": not settings.kind.row.robust,
         "goals": not settings.kind.row.several,
         "pick": not settings.kind.row.several,
         "within": settings.pick is not Pick.WITHIN,
@@ -199,6 +201,12 @@ def require_method(file: str, objective: ObjectiveSettings, search: SearchSettin
                 f"got {search.method.value}.",
                 hint="Set search.method to direct or divider, or choose one objective.",
             )
+    elif objective.kind.row.robust and not exact and not search.method.row.may_solve:
+        raise InputError(
+            f"{file}: search.method must be auto or exact where objective.kind is {objective.kind.value}, whose pools "
+            f"are solved for and judged in draws, got {search.method.value}.",
+            hint="Leave out search.method, or set objective.kind to rate.",
+        )
     elif objective.kind.row.replayed and not search.method.row.may_solve:
         raise InputError(
             f"{file}: search.method must be auto where objective.kind is {objective.kind.value}: a search of its own "
@@ -216,6 +224,9 @@ def require_method(file: str, objective: ObjectiveSettings, search: SearchSettin
 def require_measurable(file: str, scenario: Scenario) -> None:
     """InputError where a goal has nothing to be measured by: service levels, a demanded rate, prices."""
     goals, items = scenario.objective.goals, scenario.inventory.items
+    if scenario.objective.kind.row.robust:
+        purpose = "where objective.kind is robust, which judges pools in draws of how fast servers are"
+        require_buckets(scenario, purpose, origin=file, instead="set objective.kind to rate")
     if Goal.HEADROOM in goals and not scenario.slo.bounds_anything:
         raise InputError(
             f"{file}: slo must hold a bound where headroom is among objective.goals; it has none.",

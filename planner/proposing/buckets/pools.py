@@ -56,7 +56,7 @@ class BucketChoice:
     """The pools of the plan as they serve together, the value of the best pools and the bound of all deployable ones
     in the objective's unit, whether it was reached within the work limit, what simpler plans would serve, and what
     surviving a loss costs. `forms`: what their form was chosen over, where the choice was free. `searched`: a search
-    may have chosen others in their place."""
+    may have chosen others in their place. `note`: what else is to be said of value and bound."""
 
     priced: PricedPools
     value: float
@@ -67,6 +67,7 @@ class BucketChoice:
     survival_cost_rps: float | None = None
     forms: FormChoice | None = None
     searched: bool = True
+    note: str = ""
 
     @property
     def bound_of_form(self) -> float:

@@ -85,6 +85,7 @@ def certify_buckets(
         _of_one_family(scenario, prices),
         UNBROKEN if scenario.survive.share else "",
         REPLAYED if scenario.objective.kind.row.replayed else "",
+        choice.note,
         ONE_OF_SEVERAL if several else "",
         PLACED if scenario.cluster is not None else "",
     )
