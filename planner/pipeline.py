@@ -211,7 +211,7 @@ def doubt(
 ) -> DoubtedPlan:
     """The plan in draws of what is doubted, its pools as they are; in `knowing` of them with what a plan would serve
     that had been made knowing them. Raises InputError where nothing is doubted, or the plan has no pools."""
-    from planner.evaluation.buckets.doubts import doubted, known_better
+    from planner.evaluation.doubts.plans import doubted, known_better
 
     result = doubted(saved, settings, posed, progress)
     return known_better(saved, result, settings, knowing, plan) if knowing else result

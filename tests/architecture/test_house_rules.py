@@ -106,7 +106,7 @@ OWNERS = {
         for part in (
             *("workload", "cost", "assignment", "placement", "replay", "files", "report", "studies"),
             *("defragmentation", "replanning", "proposing/search"),
-            *("evaluation/buckets", "evaluation/replay"),
+            *("evaluation/buckets", "evaluation/doubts", "evaluation/replay"),
         )
     ),
 }

@@ -30,7 +30,7 @@ ENGINES = ("export/engines/", "export/checking/", "export/targets/dynamo/checks.
 # module or folder -> commands that meet what it refuses; `--flag`: every command that has this flag
 SERVES: dict[str, str] = {
     "cli/questions/options.py": "cheapest, buy, max",
-    "evaluation/buckets/doubts.py": "doubt",
+    "evaluation/doubts/plans.py": "doubt",
     "cli/questions/services.py": "cheapest, init, max",
     "evaluation/replay/": "plan",
     "export/batch_objects.py": "batch-manifests",

@@ -12,9 +12,9 @@ from pipeline_scenarios import bucketed
 from planner.domain import CostMode, Phase, Plan, Scenario
 from planner.domain.serving.doubt import RiskMeasure
 from planner.errors import InputError
-from planner.evaluation.buckets.drawn import DrawnPrices, drawn_paces, rates_in_draws
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService
+from planner.evaluation.doubts.drawn import DrawnPrices, drawn_paces, rates_in_draws
 from planner.evaluation.evaluator import open_evaluator
 from planner.files import scenario_document
 from planner.pipeline import check, plan, recheck

@@ -17,9 +17,9 @@ from planner.domain.serving.doubt import RiskMeasure
 from planner.domain.stocks import Stock
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation.buckets.columns import of_types
-from planner.evaluation.buckets.drawn import DrawnPrices, Paces, drawn_paces, rates_in_draws
 from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.buckets.service import PricedPools
+from planner.evaluation.doubts.drawn import DrawnPrices, Paces, drawn_paces, rates_in_draws
 from planner.evaluation.evaluator import Evaluator
 from planner.proposing.buckets.infeasible import require_pools, stocks_of
 from planner.proposing.buckets.pools import BucketChoice, solve_buckets

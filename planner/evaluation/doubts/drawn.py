@@ -24,9 +24,9 @@ from planner.cost.residuals.pace_draws import pace_dimensions, pace_draws, unifo
 from planner.domain import PHASES, BucketPool, Phase, Question
 from planner.domain.stocks import Stock
 from planner.evaluation.buckets.columns import hash_of, of_types
-from planner.evaluation.buckets.doubts import at_paces
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService
+from planner.evaluation.doubts.plans import at_paces
 
 SLOWER, FASTER = 12, 5  # paces to each side, where rates within levels fall steeply and where they do not
 MOST_PARTITIONS = 6
