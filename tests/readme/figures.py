@@ -18,6 +18,7 @@ from planner.cost.memory import RESERVE_GB
 from planner.cost.residuals.band_draws import DRAWS
 from planner.domain import BLOCK_TOKENS, ENGINE_MEMORY_SHARE, CostSettings
 from planner.domain.changes import LEAST_SHARE, ChangeLimits
+from planner.domain.serving.doubt import WORST
 from planner.domain.serving.routing import SIMPLICITY, SPLIT_BIAS, WORTH_A_BUCKET, RoutingSettings
 from planner.domain.watching import WatchSettings
 from planner.export.batch_objects import USER
@@ -28,6 +29,7 @@ from planner.files.disk.opening import MIB, MOST_OF_A_DOCUMENT, MOST_OF_A_LIST
 from planner.files.tables.traces.clocks import LEAST_RPS, MOST_RPS
 from planner.files.tables.traces.streams import ROWS_HELD
 from planner.placement.power_model import DEFAULT_CPU
+from planner.proposing.buckets.robust import DRAWS as ROBUST_DRAWS
 from planner.proposing.explaining.replanning import CLOSE as PRICE_CLOSE
 from planner.proposing.serving_forms import CLOSE as CHANGE_CLOSE
 from planner.replanning.days.replaying import WindowReplay
@@ -103,6 +105,8 @@ DERIVED: dict[str, list[tuple[str, Value]]] = {
         ("Above {} the page says what may close the first", lambda: percent(GAP_CLOSE)),
         ("until the change is known to {}", lambda: percent(CHANGE_CLOSE - 1)),
         ("a gap above {} is told as not shown to be close", lambda: percent(TABLE_GAP_CLOSE)),
+        ("the mean of the worst {}; or", lambda: percent(WORST)),
+        ("in each of {} draws requests are routed anew", lambda: ROBUST_DRAWS),
     ],
     "comparing": [("up to four times a price, to {}", lambda: percent(PRICE_CLOSE - 1))],
     "dask": [
@@ -166,6 +170,10 @@ FLEET = "tests/readme/test_fleet_guide.py::"
 G = "tests/studies/test_told_in_guide.py::"
 DRAWN = "tests/export/test_drawn_fleets_behind_routers.py::"
 HELD: dict[str, dict[str, str]] = {
+    "doubt": {
+        "rates within a bound on TPOT": "tests/cost/test_sure_rates.py::test_so_it_does_of_all_machines_at_hand",
+        "A band of rates that forgets": "tests/cost/test_sure_rates.py::test_so_it_does_of_all_machines_at_hand",
+    },
     "manifests": {
         "A thread forwards some": "tests/export/test_haproxy_bytes.py::"
         "test_answers_that_one_thread_cannot_forward_are_warned_of",
