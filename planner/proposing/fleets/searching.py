@@ -25,7 +25,7 @@ from planner.proposing.fleets.judging import (
 )
 from planner.proposing.fleets.placing import PlaceOne
 from planner.proposing.replayed.choice import LONGER, fresh_seeds, search_seeds
-from planner.proposing.search import DivisionCounts, DivisionSpace, optimize_over
+from planner.proposing.search import DivisionCounts, DivisionSpace, optimize
 
 NEIGHBOUR = "neighbour"
 NEAR_SHARE = 0.75
@@ -193,7 +193,7 @@ def _best(
         number = len(judgements.by_layout)
         tell(f"judged {number} divisions, the best is worth {best:.4g} {objective.kind.row.unit}")
 
-    result = optimize_over(space, settings, judgements.evaluations, progress, seeds=seeds)
+    result = optimize(space, settings, judgements.evaluations, progress, seeds=seeds)
     if result.record.interrupted:
         raise KeyboardInterrupt
     solved = judgements.of(divisions.layout(divisions.solved))

@@ -3,7 +3,7 @@
 from planner.proposing.search.communication import Ground
 from planner.proposing.search.divisions import DivisionCounts, DivisionSpace
 from planner.proposing.search.fidelities import Judgement, most_promising
-from planner.proposing.search.outer_loop import Aim, Seeds, given, optimize, optimize_over
+from planner.proposing.search.outer_loop import Aim, Seeds, given, optimize
 from planner.proposing.search.proposers import space_of
 from planner.proposing.search.results import Retold, SearchResult
 
@@ -19,6 +19,5 @@ __all__ = [
     "given",
     "most_promising",
     "optimize",
-    "optimize_over",
     "space_of",
 ]

@@ -61,7 +61,7 @@ class Aim:
 
 
 def optimize(
-    inventory: Inventory,
+    among: Inventory | Space,
     settings: SearchSettings,
     evaluate: EvaluateLayouts,
     progress: ReportProgress = no_progress,
@@ -71,29 +71,16 @@ def optimize(
     seeds: Seeds = tuple,
     ground: Ground | None = None,
 ) -> SearchResult:
-    """Search layouts of `inventory`, in `iterations` rounds of `batch_size` evaluations, `seeds` before all others;
-    `ground` is where they are going to lie, for an encoding that looks at it.
+    """Search layouts of an inventory or of a space, in `iterations` rounds of `batch_size` evaluations, `seeds` before
+    all others; `ground` is where they are going to lie, for an encoding of an inventory that looks at it.
 
     The first layouts of a Bayesian search that are not seeds are spread over the space; equal settings and seed give
     equal trials. What seeds take is part of the price of the round that begins with them. What `journal` knows is not
     done again. An interrupt ends the search with what it has. Raises InputError where the inventory admits no island,
     SolverError where too many evaluations break off.
     """
-    space = space_of(inventory, settings, (aim or Aim()).objective.rents, ground)
-    return optimize_over(space, settings, evaluate, progress, aim=aim, journal=journal, seeds=seeds)
-
-
-def optimize_over(
-    space: Space,
-    settings: SearchSettings,
-    evaluate: EvaluateLayouts,
-    progress: ReportProgress = no_progress,
-    *,
-    aim: Aim | None = None,
-    journal: SearchJournal | None = None,
-    seeds: Seeds = tuple,
-) -> SearchResult:
-    """Search the layouts of a space, as `optimize` does those of an inventory."""
+    rents = (aim or Aim()).objective.rents
+    space = space_of(among, settings, rents, ground) if isinstance(among, Inventory) else among
     search = _Search(
         space=space,
         settings=settings,

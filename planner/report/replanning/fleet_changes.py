@@ -146,26 +146,36 @@ def _node_words(step: FleetStep) -> str:
     return ", ".join(words) or "–"
 
 
-def steps_page(change: FleetChange, folders: Mapping[tuple[str, int], str], before: str) -> str:
-    """In which order the folders of steps are applied, in Markdown. `folders`: of a deployment's own step, where it has
-    one; `before`: the folder of the fleet that runs."""
-    lines = [f"# Steps of the change of fleet {change.plan.fleet.name}", "", steps_verdict(change), ""]
-    if change.steps:
-        lines += [
-            "Folders are below this one. A step's `README.md` has its commands; `NAMESPACE` is where engines run.",
-            "",
-        ]
+def steps_page(change: FleetChange, folders: Mapping[tuple[str, int], str], before: str) -> Page:
+    """In which order the folders of steps are applied. `folders`: of a deployment's own step, where it has one;
+    `before`: the folder of the fleet that runs."""
+    where = "Folders are below this one. A step's `README.md` has its commands; `NAMESPACE` is where engines run."
     parts = {row.name: row for row in change.deployments}
-    for step in change.steps:
-        lines += [f"## Step {step.number}", "", *(f"- {words}" for words in _step_words(step))]
-        lines += [f"- Nodes: {_node_words(step)}."] if step.nodes else []
-        promised = (
-            f"{escaped(name)} {rate(rps)} requests/s ({change.share_of(name, rps):.1%})"
-            for name, rps in step.promised_rps
-        )
-        lines += [f"- Promised meanwhile, for about {lasting(step.seconds)}: {', '.join(promised)}.", ""]
-        lines += [*_commands(step, parts, folders, before), ""]
-    return "\n".join(lines)
+    return Page(
+        title=f"Steps of the change of fleet {change.plan.fleet.name}",
+        verdict=steps_verdict(change),
+        lead=paragraphs(where if change.steps else ""),
+        sections=tuple(
+            section(
+                f"step-{step.number}",
+                f"Step {step.number}",
+                *listed(list(_facts_of(change, step))),
+                *paragraphs("\n".join(_commands(step, parts, folders, before))),
+            )
+            for step in change.steps
+        ),
+    )
+
+
+def _facts_of(change: FleetChange, step: FleetStep) -> Iterator[str]:
+    """What happens in a step, whose nodes change hands, and what is promised meanwhile."""
+    yield from _step_words(step)
+    if step.nodes:
+        yield f"Nodes: {_node_words(step)}."
+    promised = (
+        f"{escaped(name)} {rate(rps)} requests/s ({change.share_of(name, rps):.1%})" for name, rps in step.promised_rps
+    )
+    yield f"Promised meanwhile, for about {lasting(step.seconds)}: {', '.join(promised)}."
 
 
 def _commands(
@@ -253,5 +263,5 @@ def change_files_of_fleet(change: FleetChange, folders: Mapping[tuple[str, int],
     return {
         DOCUMENT: f"{document}\n".encode(),
         PAGE: page_text(change_page_of_fleet(change)).encode(),
-        STEPS_PAGE: steps_page(change, folders, before).encode(),
+        STEPS_PAGE: page_text(steps_page(change, folders, before)).encode(),
     }
