@@ -10,6 +10,7 @@ from planner.errors import InputError
 
 if TYPE_CHECKING:
     from planner.domain.serving.fleet_changes import FleetChange
+    from planner.domain.watching import WatchSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,3 +78,49 @@ def _show(change: "FleetChange", warnings: Sequence[str], out: Path, *, as_json:
     screen.show_markdown(page_text(change_page_of_fleet(change)))
     steps = f"; in which order steps are carried out, to {out / STEPS_PAGE}" if change.steps else ""
     screen.show_text(f"Written to {out}{steps}")
+
+
+def watch_fleet(
+    run: Path, feeds: Sequence[Path], out: Path, settings: "WatchSettings", *, once: bool, force: bool, as_json: bool
+) -> None:
+    """One look at a fleet; a new folder where it has to change, or pays to. Raises PlannerError; then nothing has been
+    written."""
+    from planner import files, pipeline
+    from planner.domain.watching import Cause
+    from planner.runs.fleets import KINDS, read_fleet, write_fleet
+    from planner.runs.replanning.fleets import publish_fleet_change, terms_of_change
+    from planner.runs.watching.fleet_looks import asked_by_loads, look_at, require_once
+
+    require_once(once=once)
+    if len(feeds) != 1:
+        raise InputError(
+            f"--feed: must be one file with the loads of all services, got {len(feeds)}.",
+            hint="Give a CSV file with time, service and requests_per_s.",
+        )
+    saved = read_fleet(run)
+    look = look_at(saved, feeds[0], settings)
+    change = None
+    if look.cause is not None:
+        files.claim_folder(out, KINDS, force=force)
+        change = pipeline.replan_fleet(saved, asked_by_loads(saved, look, settings), terms_of_change(saved))
+        saves = change.plan.rent_usd_per_hour <= saved.rent_usd_per_hour * (1 - settings.least_saving)
+        if look.cause is Cause.SAVING and not saves:
+            change = None
+    rows = [(row.service, row.load_rps, row.highest_rps, row.promised_rps) for row in look.loads]
+    columns = ("service", "load_rps", "highest_rps", "promised_rps")
+    published = None if change is None else publish_fleet_change(change, run)
+    if published is not None:
+        write_fleet(out, published, force=force)
+    if as_json:
+        verdict, cause = ("keep", None) if change is None else ("replan", look.cause)
+        services = [dict(zip(columns, row, strict=True)) for row in rows]
+        screen.show_json({"verdict": verdict, "cause": cause, "services": services, "folder": change and str(out)})
+        return
+    screen.show_table("Loads", columns, [(name, *(f"{value:.4g}" for value in row)) for name, *row in rows])
+    if change is None or published is None:
+        tightest = look.tightest
+        screen.show_text(
+            f"The fleet stands: {tightest.service} takes most, {100 * tightest.share:.0f} % of its promise."
+        )
+    else:
+        _show(change, published.warnings, out, as_json=False)

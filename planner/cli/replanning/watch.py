@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
+from planner.cli.plan import fleet_folders
+from planner.cli.replanning.fleets import watch_fleet
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +20,13 @@ _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def command(
-    scenario: Annotated[Path, typer.Argument(help="Scenario file; its prices and inventory are what feeds change.")],
+    context: typer.Context,
+    scenario: Annotated[
+        Path,
+        typer.Argument(
+            help="Scenario file; its prices and inventory are what feeds change. Or the folder of a fleet that runs."
+        ),
+    ],
     feeds: Annotated[
         list[Path], typer.Option("--feed", help="A CSV history or a YAML file of the current state; any number.")
     ],
@@ -59,11 +67,20 @@ def command(
     """Follow load, prices, inventory and lost GPUs: re-plan where it is needed or pays, and never flap.
 
     Every decision is a line of watch.jsonl in the folder; `current` names the run folder of the plan that stands. A
-    watch that was ended, or killed, goes on with the same command."""
+    watch that was ended, or killed, goes on with the same command.
+
+    Of a fleet's folder, with --once: one look at a feed of loads by service; where a promise is short, or least rent
+    can be saved, OUT is the fleet divided anew, with its steps."""
     from planner.domain.watching import WatchSettings
     from planner.files.scenario.settings import read_setting
     from planner.runs.watching.watches import WatchJob, read_log, watch
 
+    if fleet_folders.of_fleet(scenario):
+        hint = "Change prices, GPUs and levels with planner replan."
+        fleet_folders.refuse_options(context, ("scenario", "feeds", "once", "headroom", "dwell"), hint)
+        rules = WatchSettings(dwell_s=_seconds("--dwell", dwell), headroom=headroom)
+        watch_fleet(scenario, feeds, out, rules, once=once, force=force, as_json=json)
+        return
     if once and ticks not in (None, 1):
         raise InputError(f"--once: is --ticks 1, got --ticks {ticks} too.", hint="Give one of the two.")
     job = WatchJob(
