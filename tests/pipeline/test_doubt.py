@@ -17,7 +17,8 @@ from planner.cost.residuals.pace_draws import normal_scores, pace_draws, uniform
 from planner.domain import Band, Calibration, Factor, Origin, Phase, Plan, Scenario
 from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings, KnownBetter
 from planner.errors import InputError
-from planner.evaluation.doubts.plans import _Draws, at_paces
+from planner.evaluation.doubts.drawn import at_paces
+from planner.evaluation.doubts.plans import _Draws
 from planner.files.scenario.scenario_documents import scenario_document
 from planner.files.scenario.scenarios import scenario_from_document
 from planner.workload import summarize

@@ -21,12 +21,12 @@ import numpy as np
 from planner.assignment import BucketOption, DrawnOffer, Partition, Place
 from planner.cost import band_of
 from planner.cost.residuals.pace_draws import pace_dimensions, pace_draws, uniform_draws
-from planner.domain import PHASES, BucketPool, Phase, Question
+from planner.domain import PHASES, BucketPool, Phase, Question, Scenario
+from planner.domain.serving.cost import ServerPace
 from planner.domain.stocks import Stock
 from planner.evaluation.buckets.columns import hash_of, of_types
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService
-from planner.evaluation.doubts.plans import at_paces
 
 SLOWER, FASTER = 12, 5  # paces to each side, where rates within levels fall steeply and where they do not
 MOST_PARTITIONS = 6
@@ -52,7 +52,7 @@ def rates_in_draws(question: Question, fleets: Sequence[Sequence[BucketPool]], p
     """What each of some fleets of pools serves within the levels in every draw (requests/s), requests routed anew; as
     far as the loss that is to be survived lets it be used, as predicted."""
     service = BucketService(question)
-    used = [_used(service, pools) for pools in fleets]
+    used = [parts_used(service, pools) for pools in fleets]
     rates: list[list[float]] = [[] for _ in fleets]
     for draw in range(len(next(iter(paces.values())))):
         scenario = at_paces(question.scenario, {key: float(values[draw]) for key, values in paces.items()})
@@ -62,7 +62,14 @@ def rates_in_draws(question: Question, fleets: Sequence[Sequence[BucketPool]], p
     return rates
 
 
-def _used(service: BucketService, pools: Sequence[BucketPool]) -> dict[Phase, float]:
+def at_paces(scenario: Scenario, paces: Mapping[tuple[str, Phase], float]) -> Scenario:
+    """The scenario where servers are so many times as fast as predicted."""
+    rows = tuple(ServerPace(gpu=gpu, phase=phase, pace=pace) for (gpu, phase), pace in paces.items())
+    return replace(scenario, cost=replace(scenario.cost, paces=rows))
+
+
+def parts_used(service: BucketService, pools: Sequence[BucketPool]) -> dict[Phase, float]:
+    """Of what each phase serves, the part that is used, as others stand in for lost nodes: as predicted."""
     predicted, together = service.unbroken(pools), service.priced(pools)
     parts = {phase: (predicted.phase_rps(phase), together.phase_rps(phase)) for phase in PHASES}
     used = {phase: less / full if full else 0.0 for phase, (full, less) in parts.items()}

@@ -21,11 +21,11 @@ from planner.cost.arrays import Array
 from planner.cost.residuals.pace_draws import normal_scores, pace_dimensions, pace_draws, uniform_draws
 from planner.domain import PHASES, BucketPool, ObjectiveSettings, Phase, Plan, Question, Scenario
 from planner.domain.fleets import on_gpus
-from planner.domain.serving.cost import ServerPace
 from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings, KnownBetter
 from planner.errors import InputError
 from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.buckets.spreads import lost_servers
+from planner.evaluation.doubts.drawn import at_paces, parts_used
 
 Paces = Mapping[tuple[str, Phase], Array]
 PlanOne = Callable[[Scenario], Plan]
@@ -42,10 +42,9 @@ def doubted(plan: Plan, settings: DoubtSettings, ask: Ask, progress: Progress = 
     scenario = replace(plan.scenario, objective=ObjectiveSettings())
     question = ask(scenario)
     service = BucketService(question)
-    predicted, together = service.unbroken(pools), service.priced(pools)
-    used = {phase: together.phase_rps(phase) / predicted.phase_rps(phase) for phase in PHASES}
+    used = parts_used(service, pools)
     # where pools lie, and what a placed plan loses by it, is as planned
-    lying = plan.throughput_rps / together.rate_rps
+    lying = plan.throughput_rps / service.priced(pools).rate_rps
     rates = []
     for number in range(settings.draws):
         drawn = replace(question, scenario=at_paces(scenario, draws.paces(number)))
@@ -77,12 +76,6 @@ def known_better(
         # what a plan made knowing serves is no less than what this one does: the search's gap may say otherwise
         rows.append(KnownBetter(draw=number, rate_rps=rate, knowing_rps=max(rate, best.throughput_rps)))
     return replace(doubtful, known_better=tuple(rows))
-
-
-def at_paces(scenario: Scenario, paces: Mapping[tuple[str, Phase], float]) -> Scenario:
-    """The scenario where servers are so many times as fast as predicted."""
-    rows = tuple(ServerPace(gpu=gpu, phase=phase, pace=pace) for (gpu, phase), pace in paces.items())
-    return replace(scenario, cost=replace(scenario.cost, paces=rows))
 
 
 def _require(plan: Plan, settings: DoubtSettings) -> None:

@@ -60,12 +60,12 @@ class RobustChoice:
     @property
     def note(self) -> str:
         """What a certificate says of it."""
-        told = RiskMeasure.CVAR if self.measure is RiskMeasure.CVAR else RiskMeasure.P10
-        robust_rps, predicted_rps = told.of(self.fresh_rps), told.of(self.predicted_fresh_rps)
+        shown = RiskMeasure.CVAR if self.measure is RiskMeasure.CVAR else RiskMeasure.P10
+        robust_rps, predicted_rps = shown.of(self.fresh_rps), shown.of(self.predicted_fresh_rps)
         bound = "" if self.programme is None else f"; {self._bound(self.programme.bound)}"
         return (
             f"chosen by {self.measure.value} in {len(self.rates_rps)} draws of how fast servers are: in fresh ones "
-            f"{told.value} is {robust_rps:.1f} requests/s, and {predicted_rps:.1f} of the pools that are best as "
+            f"{shown.value} is {robust_rps:.1f} requests/s, and {predicted_rps:.1f} of the pools that are best as "
             f"predicted{bound}"
         )
 
@@ -116,15 +116,15 @@ def robust_choice(evaluator: Evaluator, measure: RiskMeasure, draws: int) -> Rob
     sign = 1.0 if measure.minimised else -1.0
     number = min(range(len(fleets)), key=lambda one: sign * measure.of(rates[one], best_rps))  # the first of equals
     fresh = drawn_paces(prices, draws, question.scenario.search.seed + _FRESH)
-    told = rates_in_draws(question, [base, fleets[number]] if number else [base], fresh)
+    fresh_rates = rates_in_draws(question, [base, fleets[number]] if number else [base], fresh)
     return RobustChoice(
         measure=measure,
         predicted=predicted,
         pools=fleets[number],
         rates_rps=tuple(rates[number]),
         predicted_rates_rps=tuple(rates[0]),
-        fresh_rps=tuple(told[-1]),
-        predicted_fresh_rps=tuple(told[0]),
+        fresh_rps=tuple(fresh_rates[-1]),
+        predicted_fresh_rps=tuple(fresh_rates[0]),
         best_rps=best_rps,
         programme=candidates.programme,
     )
@@ -175,7 +175,7 @@ class Candidates:
     def _best_rps(self, offer: DrawnOffer) -> list[float]:
         """What no pools of an offer exceed in each draw."""
         offers = (offer.at(draw) for draw in range(offer.draws))
-        values = (relaxed_values(known, self._drawn.partitions, RATE, self._settings) for known in offers)
+        values = (relaxed_values(offer, self._drawn.partitions, RATE, self._settings) for offer in offers)
         return [max(of_partitions.values(), default=0.0) for of_partitions in values]
 
     def _answers(self, offer: DrawnOffer, base_rps: Sequence[float]) -> Iterator[BucketAnswer]:
@@ -184,9 +184,9 @@ class Candidates:
             answer = doubted_pools(offer, partitions, self._measure, self._settings)
             self.programme = self._better(answer)
             yield answer
-        known = [offer.at(order[int(place * len(order))]) for place in SLOW_DRAWS]
+        slow_offers = [offer.at(order[int(place * len(order))]) for place in SLOW_DRAWS]
         alone = [of_types(offer.offer, self._stocks, {gpu}) for gpu in self._inventory]
-        for some in (*known, *alone):
+        for some in (*slow_offers, *alone):
             with suppress(InfeasibleError, SolverError):
                 yield _as_offered(offer, best_pools(some, partitions, RATE, self._settings))
 
