@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Command
-from small_fleets import small_fleet
+from small_fleets import FLEET, small_fleet
 
 from planner.errors import EXIT_BAD_INPUT
 from planner.files.plan.fleet_document import load_fleet_run
@@ -93,3 +93,22 @@ def test_a_service_without_a_load_is_refused(planner: Command, written: Path, he
     answer = planner("watch", written, "--feed", "loads.csv", "--once", "--out", "next")
     assert answer.status == EXIT_BAD_INPUT
     assert "oss" in answer.err
+
+
+def test_a_fleet_for_least_rent_changes_where_that_saves(planner: Command, here: Path) -> None:
+    """Near loads save nothing, small ones most of the rent."""
+    document = FLEET.replace("workload:", "objective: {kind: target}\nworkload:", 1).replace(
+        "demand: 20", "demand: 200"
+    )
+    Path("fleet.yaml").write_text(document)
+    assert planner("plan", "fleet.yaml", "--out", "company", "--quiet").status == 0
+    rent = load_fleet_run(Path("company")).rent_usd_per_hour
+    line = ("watch", "company", "--feed", "loads.csv", "--once", "--headroom", "0.1", "--json")
+    feed(chat=[182.0] * 10, oss=[182.0] * 10)
+    answer = planner(*line, "--out", "next")
+    assert (answer.status, answer.json["verdict"]) == (0, "keep"), answer.err
+    assert not Path("next").exists()
+    feed(chat=[1.0] * 10, oss=[1.0] * 10)
+    smaller = planner(*line, "--out", "smaller")
+    assert (smaller.json["verdict"], smaller.json["cause"]) == ("replan", "saving")
+    assert load_fleet_run(Path("smaller")).rent_usd_per_hour <= 0.9 * rent

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.cli import screen
-from planner.errors import InputError
+from planner.errors import InfeasibleError, InputError
 
 if TYPE_CHECKING:
     from planner.domain.serving.fleet_changes import FleetChange
@@ -102,10 +102,14 @@ def watch_fleet(
     change = None
     if look.cause is not None:
         files.claim_folder(out, KINDS, force=force)
-        change = pipeline.replan_fleet(saved, asked_by_loads(saved, look, settings), terms_of_change(saved))
+        try:
+            change = pipeline.replan_fleet(saved, asked_by_loads(saved, look, settings), terms_of_change(saved))
+        except InfeasibleError:
+            if look.cause is Cause.LOAD:
+                raise  # a saving that no steps lead to is none
+    if change is not None and look.cause is Cause.SAVING:
         saves = change.plan.rent_usd_per_hour <= saved.rent_usd_per_hour * (1 - settings.least_saving)
-        if look.cause is Cause.SAVING and not saves:
-            change = None
+        change = change if saves else None
     rows = [(row.service, row.load_rps, row.highest_rps, row.promised_rps) for row in look.loads]
     columns = ("service", "load_rps", "highest_rps", "promised_rps")
     published = None if change is None else publish_fleet_change(change, run)
