@@ -30,6 +30,7 @@ from planner.domain.serving.fleet_changes import FleetChange, FleetTerms
 from planner.domain.serving.lending import FleetNodeLoss, FleetSchedule, LendingTerms, ReplayedLevel
 from planner.domain.serving.observed import Observation, ObservedSeries
 from planner.errors import InconsistentPlanError, InputError
+from planner.evaluation.doubts.odds import with_odds
 from planner.evaluation.evaluator import Evaluator, open_evaluator
 from planner.plans.audit import audit
 from planner.plans.finishing import finished_plan
@@ -50,16 +51,19 @@ def plan(
     journal: SearchJournal | None = None,
     *,
     opened: Evaluator | None = None,
+    odds: bool = False,
 ) -> Plan:
     """Plan one scenario; a search resumes from what `journal` holds, and records in it what it does. `opened`: an
-    evaluator of the scenario that stays open; None: one is opened meanwhile.
+    evaluator of the scenario that stays open; None: one is opened meanwhile. `odds`: the promise is told with its odds,
+    which takes as long as a small plan; a promise that is to be so sure always has them.
 
     An interrupt during the search makes a plan of the best so far; KeyboardInterrupt where there is none. Raises
     InfeasibleError where no layout serves the workload, InputError where the inventory admits no island or the model
     does not take the prompts.
     """
     with open_evaluator(posed(scenario)) if opened is None else nullcontext(opened) as evaluator:
-        return finished_plan(evaluator, proposer_of(scenario).propose(evaluator, progress, journal))
+        finished = finished_plan(evaluator, proposer_of(scenario).propose(evaluator, progress, journal))
+    return with_odds(finished, posed) if odds else finished
 
 
 def plan_fleet(
@@ -127,7 +131,7 @@ def plan_with_rivals(scenario: Scenario, progress: ReportProgress = no_progress)
     with open_evaluator(posed(scenario)) as evaluator:
         proposed = proposer_of(scenario).propose(evaluator, progress, None)
         finished = finished_plan(evaluator, proposed)
-        return finished, proposed.rivals(finished)
+        return with_odds(finished, posed), proposed.rivals(finished)
 
 
 def least_rent(scenario: Scenario, target_rps: float) -> float | None:
@@ -299,6 +303,11 @@ def remade(saved: Plan, *, near: bool = False, search: bool = False) -> Plan:
     that, too. `near`: the pools of the saved plan are taken as they are, since they were chosen near another plan, and
     all that follows from them is computed. Raises as `plan` does.
     """
+    remade_plan = _remade(saved, near=near, search=search)
+    return with_odds(remade_plan, posed) if saved.outlook.odds else remade_plan
+
+
+def _remade(saved: Plan, *, near: bool, search: bool) -> Plan:
     scenario = saved.scenario
     if near:
         with open_evaluator(posed(scenario)) as evaluator:

@@ -217,7 +217,7 @@ def scenario_of(
 
 def _planned(scenario: Scenario, progress: Listener) -> PlannedDeployment:
     with search_bar(scenario.name, progress) as heard:
-        return PlannedDeployment(pipeline.plan(scenario, heard))
+        return PlannedDeployment(pipeline.plan(scenario, heard, odds=True))
 
 
 def _one_model(model: Any, key: str) -> Any:

@@ -51,7 +51,7 @@ class ObjectiveRow:
     rent; `per_charge`: the value is a rate per charge. `plain`: the rate of all that is offered, and nothing else.
     `solvable`: the layout's programme takes it; else it is solved for the rate. `several`: there is a frontier.
     `placed`: layouts are put on nodes before they are judged; `replayed`: the best of them are replayed; `robust`: they
-    are judged in draws of how fast servers are.
+    are judged in draws of how fast servers are. `surely`: it can be planned for with a promise that is so sure.
     """
 
     unit: str = "requests/s"
@@ -70,6 +70,7 @@ class ObjectiveRow:
     placed: bool = False
     replayed: bool = False
     robust: bool = False
+    surely: bool = False
 
     @property
     def budgeted(self) -> bool:
@@ -79,7 +80,7 @@ class ObjectiveRow:
 
 OBJECTIVES: Mapping[ObjectiveKind, ObjectiveRow] = MappingProxyType(
     {
-        ObjectiveKind.RATE: ObjectiveRow(rents=False, plain=True, may=("demand_rps",)),
+        ObjectiveKind.RATE: ObjectiveRow(rents=False, plain=True, surely=True, may=("demand_rps",)),
         ObjectiveKind.BUDGET: ObjectiveRow(
             best="The most requests/s for a rent of at most {budget} USD/hour",
             needs=("budget_usd_per_hour",),
@@ -94,6 +95,7 @@ OBJECTIVES: Mapping[ObjectiveKind, ObjectiveRow] = MappingProxyType(
             may=("demand_rps",),
             minimises=True,
             priced=True,
+            surely=True,
         ),
         ObjectiveKind.PER_DOLLAR: ObjectiveRow(
             unit="requests/s per USD/hour",
@@ -121,7 +123,9 @@ OBJECTIVES: Mapping[ObjectiveKind, ObjectiveRow] = MappingProxyType(
             replayed=True,
             may=("demand_rps", "arrivals", "drawn_from", "requests", "replays"),
         ),
-        ObjectiveKind.ROBUST: ObjectiveRow(rents=False, solvable=False, robust=True, may=("demand_rps", "measure")),
+        ObjectiveKind.ROBUST: ObjectiveRow(
+            rents=False, solvable=False, robust=True, surely=True, may=("demand_rps", "measure")
+        ),
     }
 )
 

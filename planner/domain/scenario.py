@@ -16,7 +16,7 @@ from planner.domain.objective import ObjectiveSettings
 from planner.domain.placement import PlacementSettings
 from planner.domain.serving.cost import CostMode, CostSettings, CostSource
 from planner.domain.serving.deploy import DeploySettings
-from planner.domain.serving.doubt import DoubtSettings
+from planner.domain.serving.doubt import DoubtSettings, PromiseSettings
 from planner.domain.serving.network import KvTraffic, NetworkSettings
 from planner.domain.serving.programs import PROGRAMS, Surroundings, router_of
 from planner.domain.serving.routers import RouterBehaviour, behaviour_of
@@ -244,6 +244,7 @@ class Scenario:
     serving: ServingForm | None = DEFAULT_SERVING
     survive: SurvivalSettings = field(default_factory=SurvivalSettings)
     doubt: DoubtSettings = field(default_factory=DoubtSettings)
+    promise: PromiseSettings = field(default_factory=PromiseSettings)
     engine: EngineProfile = field(default_factory=EngineProfile)
     deploy: DeploySettings = field(default_factory=DeploySettings)
     changes: ChangePolicy = field(default_factory=ChangePolicy)
@@ -279,6 +280,12 @@ class Scenario:
             return ""
         program = router_of(self.deploy)
         return program if program in PROGRAMS else ""
+
+    @property
+    def chosen_in_draws(self) -> bool:
+        """Whether pools are chosen by what they serve in draws of how fast servers are."""
+        row = self.objective.kind.row
+        return row.robust or (row.plain and self.promise.sure is not None)
 
     @property
     def most_buckets(self) -> int:

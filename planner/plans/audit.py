@@ -335,9 +335,11 @@ def _false_routes(plan: Plan, buckets: BucketPlan) -> Iterator[str]:
 
 
 def _false_figures(plan: Plan, buckets: BucketPlan) -> Iterator[str]:
-    promise = plan.throughput_rps * plan.scenario.routing.margin
+    promise, sure = plan.throughput_rps * plan.scenario.routing.margin, plan.scenario.promise.sure
+    if sure and buckets.odds:
+        promise = min(promise, buckets.odds.sure_rps(sure))
     if not close(buckets.promise_rps, promise):
-        yield f"it promises {buckets.promise_rps:.6g} requests/s, its margin leaves {promise:.6g}"
+        yield f"it promises {buckets.promise_rps:.6g} requests/s, its margin and odds leave {promise:.6g}"
     if sum(point.chosen for point in buckets.simpler) != 1:
         yield "not exactly one of its simpler plans is the plan itself"
     strangers = {loss.island for loss in buckets.losses} - {pool.island for pool in buckets.pools}

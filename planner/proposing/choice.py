@@ -27,8 +27,8 @@ from planner.evaluation.goals import reference_values
 from planner.evaluation.goodput import service_of
 from planner.evaluation.judging import judge
 from planner.proposing.buckets.infeasible import require_pools
-from planner.proposing.buckets.pools import solve_buckets
 from planner.proposing.buckets.proposals import proposed_pools, saved_pools
+from planner.proposing.buckets.surely import solve_surely
 from planner.proposing.buckets.ties import best_of_ties
 from planner.proposing.certificate import certified_again, certify, is_exact, solve_layout
 from planner.proposing.feasibility import nothing_found, require_room, require_saved_rate, require_target
@@ -48,7 +48,7 @@ def proposer_of(scenario: Scenario) -> PlanProposer:
         from planner.proposing.replayed.choice import find_replayed  # noqa: PLC0415  (few plans are replayed)
 
         return replace(POOLS, propose=find_replayed)
-    if scenario.objective.kind.row.robust:
+    if scenario.chosen_in_draws:
         from planner.proposing.buckets.robust import find_robust, require_doubt  # noqa: PLC0415  (few plans are)
 
         return replace(POOLS, propose=find_robust, require_possible=require_doubt)
@@ -64,7 +64,9 @@ def _pools(evaluator: Evaluator, progress: ReportProgress, journal: SearchJourna
     """Pools behind buckets, solved for; and searched for where that is asked for, or where the evaluator sees more than
     the programme."""
     scenario, start = evaluator.question.scenario, time.process_time()
-    choice = best_of_ties(evaluator, solve_buckets(evaluator))
+    choice = solve_surely(evaluator)
+    if scenario.promise.sure is None:  # nobody asks ties how sure they are
+        choice = best_of_ties(evaluator, choice)
     solved = layout_of(choice.priced.pools)
     # a search that comes to the same layout gets these pools, made simple, not the programme's first
     evaluator.remember_pools(solved, choice.priced, choice.solver, optimal=choice.proven)

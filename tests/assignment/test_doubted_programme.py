@@ -19,12 +19,14 @@ from planner.assignment import (
 from planner.assignment.buckets.doubted import deciding_draws
 from planner.assignment.buckets.offer import columns_of, places_of
 from planner.domain import PHASES, AssignmentSettings, Phase
-from planner.domain.serving.doubt import RiskMeasure
+from planner.domain.serving.doubt import Risk, RiskMeasure
 from planner.errors import InfeasibleError
 
 EXACT = AssignmentSettings(gap=0.0)
 SLACK = 1e-5
 DRAWS = 20
+P10, CVAR, REGRET = (Risk(measure=measure) for measure in RiskMeasure)
+EVERY = (P10, CVAR, REGRET, replace(P10, sure=0.75))
 each_instance = pytest.mark.parametrize("seed", range(20))
 
 
@@ -75,57 +77,58 @@ def rates_of_all(drawn: DrawnOffer, partition: Partition) -> np.ndarray:
     return np.min(served, axis=0)
 
 
-def measured(rates: np.ndarray, measure: RiskMeasure, best: np.ndarray) -> np.ndarray:
+def measured(rates: np.ndarray, risk: Risk, best: np.ndarray) -> np.ndarray:
     """The measure of every row, from its definition."""
-    if measure is RiskMeasure.REGRET:
+    if risk.measure is RiskMeasure.REGRET:
         return np.maximum(0.0, 1 - rates / best).mean(axis=1)
     ranked = np.sort(rates, axis=1)
-    return ranked[:, DRAWS // 10] if measure is RiskMeasure.P10 else ranked[:, : DRAWS // 5].mean(axis=1)
+    below = round(100 * (1 - risk.sure)) * DRAWS // 100
+    return ranked[:, below] if risk.measure is RiskMeasure.P10 else ranked[:, : DRAWS // 5].mean(axis=1)
 
 
-def solved(seed: int, measure: RiskMeasure, settings: AssignmentSettings = EXACT) -> BucketAnswer:
+def solved(seed: int, risk: Risk, settings: AssignmentSettings = EXACT) -> BucketAnswer:
     drawn, partitions = instance(seed)
-    return doubted_pools(drawn, partitions, measure, settings)
+    return doubted_pools(drawn, partitions, risk, settings)
 
 
-@pytest.mark.parametrize("measure", RiskMeasure)
+@pytest.mark.parametrize("risk", EVERY)
 @each_instance
-def test_no_pools_are_better_by_the_measure(seed: int, measure: RiskMeasure) -> None:
+def test_no_pools_are_better_by_the_measure(seed: int, risk: Risk) -> None:
     drawn, partitions = instance(seed)
-    every = np.concatenate([measured(rates_of_all(drawn, p), measure, np.array(drawn.best_rps)) for p in partitions])
-    best = float(every.min() if measure.minimised else every.max())
-    answer = solved(seed, measure)
+    every = np.concatenate([measured(rates_of_all(drawn, p), risk, np.array(drawn.best_rps)) for p in partitions])
+    best = float(every.min() if risk.minimised else every.max())
+    answer = solved(seed, risk)
     assert answer.value == pytest.approx(best, abs=SLACK)
     assert answer.proven
-    above = answer.value - answer.bound if measure.minimised else answer.bound - answer.value
+    above = answer.value - answer.bound if risk.minimised else answer.bound - answer.value
     assert 0 <= above <= SLACK * max(1.0, abs(answer.bound))
 
 
-@pytest.mark.parametrize("measure", [RiskMeasure.CVAR, RiskMeasure.REGRET])
+@pytest.mark.parametrize("risk", EVERY[1:3])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_bound_holds_where_the_best_was_not_looked_for_to_the_end(seed: int, measure: RiskMeasure) -> None:
-    exact, rough = solved(seed, measure), solved(seed, measure, AssignmentSettings(gap=0.5))
+def test_a_bound_holds_where_the_best_was_not_looked_for_to_the_end(seed: int, risk: Risk) -> None:
+    exact, rough = solved(seed, risk), solved(seed, risk, AssignmentSettings(gap=0.5))
     bounds = (rough.bound, exact.value, rough.value)
-    assert sorted(bounds, reverse=not measure.minimised) == pytest.approx(bounds, abs=SLACK)
+    assert sorted(bounds, reverse=not risk.minimised) == pytest.approx(bounds, abs=SLACK)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_passes_the_best_of_a_draw_is_no_gain(seed: int) -> None:
     drawn, partitions = instance(seed)
     best = 0.6 * np.array(drawn.best_rps)
-    every = [measured(rates_of_all(drawn, partition), RiskMeasure.REGRET, best).min() for partition in partitions]
-    answer = doubted_pools(replace(drawn, best_rps=tuple(best.tolist())), partitions, RiskMeasure.REGRET, EXACT)
+    every = [measured(rates_of_all(drawn, partition), REGRET, best).min() for partition in partitions]
+    answer = doubted_pools(replace(drawn, best_rps=tuple(best.tolist())), partitions, REGRET, EXACT)
     assert answer.value == pytest.approx(min(every), abs=SLACK)
 
 
-@pytest.mark.parametrize("measure", RiskMeasure)
+@pytest.mark.parametrize("risk", EVERY)
 @pytest.mark.parametrize("seed", range(0, 20, 5))
-def test_the_pools_are_whole_and_within_the_stocks(seed: int, measure: RiskMeasure) -> None:
+def test_the_pools_are_whole_and_within_the_stocks(seed: int, risk: Risk) -> None:
     drawn, _ = instance(seed)
-    answer = solved(seed, measure)
+    answer = solved(seed, risk)
     for stock, count in enumerate(drawn.offer.counts):
         assert sum(pool.count * pool.option.use for pool in answer.pools if pool.option.stock == stock) <= count
-    assert answer.value == drawn.value(measure, answer.partition, answer.pools)
+    assert answer.value == drawn.value(risk, answer.partition, answer.pools)
 
 
 def test_one_draw_is_the_programme_that_knows_it() -> None:
@@ -133,8 +136,8 @@ def test_one_draw_is_the_programme_that_knows_it() -> None:
     rates = {key: values[:1] for key, values in drawn.rates.items()}
     one = DrawnOffer(offer=drawn.offer, rates=rates, best_rps=drawn.best_rps[:1])
     most = max(rates_of_all(one, partition).max() for partition in partitions)
-    for measure in (RiskMeasure.P10, RiskMeasure.CVAR):
-        assert doubted_pools(one, partitions, measure, EXACT).value == pytest.approx(most, abs=SLACK)
+    for risk in (P10, CVAR):
+        assert doubted_pools(one, partitions, risk, EXACT).value == pytest.approx(most, abs=SLACK)
 
 
 def test_draws_that_cannot_decide_are_left_out_and_no_others() -> None:
@@ -163,21 +166,23 @@ def test_nothing_served_is_infeasible() -> None:
     nothing = {key: np.zeros(DRAWS) for key in drawn.rates}
     offer = BucketOffer(counts=(1,), charges=(1.0,), options={}, probabilities=drawn.offer.probabilities)
     with pytest.raises(InfeasibleError) as refused:
-        doubted_pools(DrawnOffer(offer=offer, rates=nothing), partitions[1:], RiskMeasure.CVAR, EXACT)
+        doubted_pools(DrawnOffer(offer=offer, rates=nothing), partitions[1:], CVAR, EXACT)
     assert refused.value.hint
 
 
 def test_measures_are_what_they_say() -> None:
     rates = [10.0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
-    assert RiskMeasure.P10.of(rates) == 2
-    assert RiskMeasure.CVAR.of(rates) == 1.5
-    assert RiskMeasure.CVAR.of(rates[:7]) == pytest.approx((1 + 0.4 * 2) / 1.4)
-    assert RiskMeasure.REGRET.of([5.0, 8, 3], [10.0, 8, 0]) == pytest.approx(0.5 / 3)
+    assert P10.of(rates) == 2
+    assert (replace(P10, sure=0.8).of(rates), replace(P10, sure=0.8).name) == (3, "p20")
+    assert replace(P10, sure=0.7).of(rates) == 4  # 0.3 of 10 is no less for how it is rounded
+    assert CVAR.of(rates) == 1.5
+    assert CVAR.of(rates[:7]) == pytest.approx((1 + 0.4 * 2) / 1.4)
+    assert REGRET.of([5.0, 8, 3], [10.0, 8, 0]) == pytest.approx(0.5 / 3)
 
 
 def test_slower_in_every_draw_is_no_better() -> None:
     drawn, partitions = instance(3)
     shares = (1.0, 0.9, 0.7)
     slower = [replace(drawn, rates={key: share * rate for key, rate in drawn.rates.items()}) for share in shares]
-    values = [doubted_pools(one, partitions, RiskMeasure.P10, EXACT).value for one in slower]
+    values = [doubted_pools(one, partitions, P10, EXACT).value for one in slower]
     assert all(slow <= fast + SLACK for fast, slow in pairwise(values))

@@ -1,7 +1,5 @@
 """`planner doubt`: the odds of a saved plan on the terminal, as JSON and in files."""
 
-import math
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -10,12 +8,9 @@ from command_line import Command
 
 from planner import files, pipeline
 from planner.domain import Plan
-from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings
-from planner.errors import EXIT_BAD_INPUT, EXIT_INFEASIBLE
+from planner.errors import EXIT_BAD_INPUT
 from planner.files.scenario.scenarios import scenario_from_document
 from planner.report.kit.quantities import rate
-from planner.runs.questions.documents import MoneyAnswer, MoneyQuestion
-from planner.runs.questions.surely import MOST_TRIES, surely_cheapest
 from planner.workload import summarize
 
 
@@ -64,77 +59,27 @@ def test_bad_doubts_are_refused(planner: Command, here: Path, flags: tuple[str, 
     assert words in answer.err
 
 
-LINE = ("cheapest", "--rps", "80", "--model", "qwen3-30b-a3b-fp8", "--workload", "azure-conv-2023", "--serving",
-        "aggregated", "--offer", "offer.yaml", "--json")  # fmt: skip
+LINE = ("--model", "qwen3-30b-a3b-fp8", "--workload", "azure-conv-2023", "--serving", "aggregated",
+        "--ttft", "2s", "--tpot", "40ms", "--percentile", "95", "--json")  # fmt: skip
 
 
-@pytest.fixture
-def _few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    full = pipeline.doubt
-    monkeypatch.setattr(pipeline, "doubt", lambda plan, settings, *more: full(plan, replace(settings, draws=16), *more))
-    monkeypatch.setattr("planner.runs.questions.surely.MOST_TRIES", 3)
-
-
-@pytest.mark.usefixtures("_few_draws")
 def test_to_be_sure_costs_more(planner: Command, here: Path) -> None:
-    Path("offer.yaml").write_text("gpus: {H20: {usd_per_hour: 1}}\n")
-    predicted = planner(*LINE).json
-    sure = planner(*LINE, "--sure", "0.9", "--out", "run").json
+    Path("offer.yaml").write_text("gpus: {H20: {usd_per_hour: 1, count: 4}}\n")
+    predicted = planner("cheapest", "--rps", "7", "--offer", "offer.yaml", *LINE).json
+    sure = planner("cheapest", "--rps", "7", "--offer", "offer.yaml", "--sure", "0.8", "--out", "run", *LINE).json
     assert sure["price_usd_per_hour"] > predicted["price_usd_per_hour"]
-    assert (sure["sure"], sure["bound"], "sure" in predicted) == (0.9, None, False)
-    assert sure["sure_rps"] >= 80
-    told = planner("doubt", "run", "--sure", "0.9", "--draws", "16", "--json").json
-    assert told["asked_rps"] == pytest.approx(sure["sure_rps"])
+    assert sure["bound"] == predicted["bound"]
+    assert sure["promise_rps"] >= 7 * (1 - 1e-3)
+    odds = {row["sure"]: row["rate_rps"] for row in sure["odds"]["sure"]}
+    assert odds[0.8] == sure["promise_rps"] < odds[0.5]
+    doubt = planner("doubt", "run", "--sure", "0.8", "--json").json
+    assert doubt["asked_rps"] == pytest.approx(sure["promise_rps"])
 
 
-@pytest.mark.usefixtures("_few_draws")
-def test_what_no_offer_makes_sure_is_told(planner: Command, here: Path) -> None:
-    Path("offer.yaml").write_text("gpus: {H20: {usd_per_hour: 1, count: 1}}\n")
-    answer = planner(*LINE, "--sure", "0.99")
-    assert answer.status == EXIT_INFEASIBLE, answer.out
-    assert planner(*LINE, "--sure", "0").status == EXIT_BAD_INPUT
+def test_what_cannot_be_so_sure_is_refused(planner: Command, here: Path) -> None:
+    assert planner("cheapest", "--rps", "14", "--sure", "0", *LINE).status == EXIT_BAD_INPUT
     both = planner("cheapest", "--service", "c=gpt-oss-20b:azure-conv-2023:9", "--sure", "0.8")
     assert "--sure: goes without --service" in both.err
-
-
-@pytest.mark.parametrize(("step", "share"), [(1.0, 0.5), (10.0, 0.8), (7.0, 1.3)])
-def test_the_least_rate_that_is_sure_enough_is_sought(
-    monkeypatch: pytest.MonkeyPatch, step: float, share: float
-) -> None:
-    """Fleets of so many requests/s at a step, of which a share is sure: the rent is least but for the tolerance."""
-    asked: list[float] = []
-
-    def ask(rate_rps: float) -> MoneyAnswer:
-        asked.append(rate_rps)
-        fleets = math.ceil(rate_rps / step - 1e-9)
-        return MoneyAnswer(
-            question=MoneyQuestion.CHEAPEST,
-            amount=rate_rps,
-            document={},
-            scenario=small_plan().scenario,
-            plan=replace(small_plan(), throughput_rps=fleets * step),
-            rivals=(),
-            gpus=(),
-            rent_usd_per_hour=float(fleets),
-            bound=float(fleets),
-            gap=0.0,
-        )
-
-    def doubt(plan: Plan, settings: DoubtSettings) -> DoubtedPlan:
-        rate_rps = plan.throughput_rps
-        return DoubtedPlan(
-            name="",
-            rate_rps=rate_rps,
-            promise_rps=rate_rps,
-            rates_rps=(share * rate_rps,) * 16,
-            demands_rps=(),
-            rents=(),
-        )
-
-    monkeypatch.setattr("planner.runs.questions.surely.pipeline.doubt", doubt)
-    answer = surely_cheapest(ask, 20.0, 0.8, DoubtSettings())
-    least = max(math.ceil(20 / share / step - 1e-9), math.ceil(20 / step - 1e-9))
-    assert least <= answer.rent_usd_per_hour <= max(least + 1, 1.05 * least)
-    assert answer.sure is not None
-    assert (answer.amount, answer.bound, answer.sure[1] >= 20) == (20.0, None, True)
-    assert len(asked) <= MOST_TRIES
+    bought = planner("buy", "--usd", "9", "--sure", "0.8", *LINE)
+    assert bought.status == EXIT_BAD_INPUT
+    assert "promise.sure goes with objective.kind rate or target or robust" in bought.err

@@ -14,10 +14,11 @@ from planner.api.deployments import PlannedDeployment
 from planner.cost.residuals.band_draws import SHARED
 from planner.cost.residuals.bands import known_as, place
 from planner.cost.residuals.pace_draws import normal_scores, pace_draws, uniform_draws
-from planner.domain import Band, Calibration, Factor, Origin, Phase, Plan, Scenario
+from planner.domain import Band, Calibration, Factor, LoadPoint, Origin, Phase, Plan, Scenario
 from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings, KnownBetter
-from planner.errors import InputError
+from planner.errors import InfeasibleError, InputError
 from planner.evaluation.doubts.drawn import at_paces
+from planner.evaluation.doubts.odds import DRAWS
 from planner.evaluation.doubts.plans import _Draws
 from planner.files.scenario.scenario_documents import scenario_document
 from planner.files.scenario.scenarios import scenario_from_document
@@ -67,8 +68,8 @@ def test_without_levels_rates_are_the_bands_own() -> None:
     plan, band = plain(), band_of(plain())
     result = pipeline.doubt(plan, DoubtSettings())
     assert result.rate_rps == plan.throughput_rps
-    assert result.sure_rps(0.9) == pytest.approx(plan.throughput_rps * band.low, rel=0.01)
-    assert result.sure_rps(0.1) == pytest.approx(plan.throughput_rps * band.high, rel=0.01)
+    assert result.sure_rps(0.9) == pytest.approx(plan.outlook.promise_rps * band.low, rel=0.01)
+    assert result.sure_rps(0.1) == pytest.approx(plan.outlook.promise_rps * band.high, rel=0.01)
 
 
 def test_paces_do_what_a_calibration_does() -> None:
@@ -93,19 +94,19 @@ def test_levels_make_rates_fall_faster_than_paces() -> None:
     """Where a band is one number nothing else is drawn: every rate is that of servers at this pace."""
     plan = held_to_levels()
     one = pipeline.doubt(with_band(plan, 1.0, 1.0), DoubtSettings(draws=16))
-    assert one.rates_rps == pytest.approx([plan.throughput_rps] * 16, rel=1e-3)
+    assert one.rates_rps == pytest.approx([plan.outlook.promise_rps] * 16, rel=1e-3)
     slow = pipeline.doubt(with_band(plan, 0.85, 0.85), DoubtSettings(draws=16))
     assert len(set(slow.rates_rps)) == 1
-    assert 0 < slow.rates_rps[0] < 0.85 * plan.throughput_rps
+    assert 0 < slow.rates_rps[0] < 0.85 * plan.outlook.promise_rps
     unbounded = pipeline.doubt(with_band(plain(), 0.85, 0.85), DoubtSettings(draws=16))
-    assert unbounded.rates_rps[0] == pytest.approx(0.85 * plain().throughput_rps)
+    assert unbounded.rates_rps[0] == pytest.approx(0.85 * plain().outlook.promise_rps)
 
 
 def test_what_is_sure_falls_with_how_sure_it_is() -> None:
     result = doubted()
     rates = [result.sure_rps(sure) for sure in (0.95, 0.8, 0.5, 0.2, 0.05)]
     assert rates == sorted(rates)
-    assert rates[0] < result.rate_rps < rates[-1]
+    assert rates[0] < result.promise_rps < rates[-1]
     for sure, so_sure in zip((0.95, 0.8, 0.5), rates, strict=False):
         assert result.odds(so_sure) == pytest.approx(sure, abs=1 / 64)
     assert result.sure_rps(0.8) == pytest.approx(np.quantile(result.rates_rps, 0.2, method="hazen"))
@@ -150,7 +151,7 @@ def test_nodes_that_are_away_take_their_servers_along() -> None:
     plan, chance = held_to_levels(), 0.1
     settings = DoubtSettings(speeds=False, unavailable=chance, draws=256)
     result = pipeline.doubt(plan, settings)
-    whole = result.rate_rps
+    whole = result.promise_rps
     used = sum(pool.count * pool.server.parallel.devices for pool in plan.outlook.pools)
     nodes = used // 8
     untouched = sum(rate >= whole * (1 - 1e-6) for rate in result.rates_rps) / 256
@@ -179,6 +180,64 @@ def test_a_scenario_says_what_it_doubts() -> None:
     document = scenario_document(scenario)
     assert document["doubt"] == {"speeds": True, "demand": 0.2, "prices": 0.0, "unavailable": 0.01, "draws": 64}
     assert "doubt" not in scenario_document(scenario_of())
+
+
+def test_a_promise_has_the_odds_that_draws_tell() -> None:
+    """The same draws, one by one."""
+    scenario = scenario_of(slo=LEVELS, inventory={"H20": 16, "H200": 8}, doubt={"demand": 0.2})
+    odds = pipeline.plan(scenario, odds=True).outlook.odds
+    assert odds is not None
+    drawn = doubted(DRAWS)
+    assert [row.rate_rps for row in odds.sure] == pytest.approx([drawn.sure_rps(row.sure) for row in odds.sure])
+    assert odds.odds == drawn.odds(drawn.promise_rps)
+    assert pipeline.plan(replace(scenario, doubt=DoubtSettings())).outlook.odds is None
+
+
+def test_a_promise_is_as_sure_as_was_asked() -> None:
+    sections = {"slo": LEVELS, "inventory": {"H20": 8}, "doubt": {"draws": 32}}
+    predicted = pipeline.plan(scenario_of(**sections))
+    surely = pipeline.plan(scenario_of(**sections, promise={"sure": 0.75}))
+    assert surely.outlook.odds is not None
+    promise = surely.outlook.promise_rps
+    assert promise == surely.outlook.odds.sure_rps(0.75) < predicted.outlook.promise_rps
+    assert promise >= 0.99 * pipeline.doubt(predicted, DoubtSettings(draws=32)).sure_rps(0.75)
+    (row,) = {row.rate_rps for row in surely.outlook.latencies if row.load is LoadPoint.PROMISE}
+    assert row == pytest.approx(promise)
+    assert pipeline.recheck(surely, "plan.json") is surely
+    altered = replace(surely, buckets=replace(surely.outlook, promise_rps=predicted.outlook.promise_rps))
+    with pytest.raises(InputError, match="its margin and odds leave"):
+        pipeline.recheck(altered, "plan.json")
+
+
+@pytest.mark.parametrize("target_rps", [100.0, 140.0])
+def test_the_cheapest_that_is_so_sure_is_sought(target_rps: float) -> None:
+    """Of pools of one type: no GPU less is as sure, and what nobody is sure of is infeasible."""
+    objective = {"kind": "target", "target_rps": target_rps}
+    sections = {"slo": LEVELS, "doubt": {"draws": 32}, "promise": {"sure": 0.75}, "simplicity": 0}
+    try:
+        cheapest = pipeline.plan(scenario_of(**sections, objective=objective))
+    except InfeasibleError:
+        used, capacity = 16 + 1, 0.0
+    else:
+        used, capacity = cheapest.fleet["H20"], cheapest.outlook.promise_rps / 0.9
+        assert capacity >= target_rps * (1 - 1e-3)
+    fewer = pipeline.plan(scenario_of(**sections, inventory={"H20": used - 1}))
+    assert fewer.outlook.promise_rps / 0.9 < target_rps <= capacity * (1 + 1e-3) or used == 16 + 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"objective": {"kind": "per_dollar"}}, "promise.sure goes with objective.kind rate or target or robust"),
+        ({"routing": {"form": "table"}, "serving": "split"}, "where promise.sure is given"),
+        ({"search": {"method": "random"}}, "search.method must be auto or exact where promise.sure is given"),
+        ({"promise": {"sure": 1}}, "promise.sure must be a number of more than 0"),
+    ],
+)
+def test_what_conflicts_with_being_sure_is_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words) as refused:
+        scenario_of(**{"promise": {"sure": 0.8}, **changes})
+    assert refused.value.hint
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from pipeline_scenarios import bucketed
 
 from planner.domain import CostMode, Phase, Plan, Scenario
-from planner.domain.serving.doubt import RiskMeasure
+from planner.domain.serving.doubt import Risk, RiskMeasure
 from planner.errors import InputError
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService
@@ -25,7 +25,8 @@ from planner.proposing.feasibility import posed
 
 LEVELS = {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}
 FEW = 20
-each_measure = pytest.mark.parametrize("measure", RiskMeasure)
+P10, CVAR, REGRET = (Risk(measure=measure) for measure in RiskMeasure)
+each_risk = pytest.mark.parametrize("risk", [P10, CVAR, REGRET])
 
 
 def asked(measure: str = "p10", **changes: Any) -> Scenario:
@@ -34,9 +35,9 @@ def asked(measure: str = "p10", **changes: Any) -> Scenario:
 
 
 @cache
-def chosen(measure: RiskMeasure) -> RobustChoice:
-    with open_evaluator(posed(asked(measure.value))) as evaluator:
-        return robust_choice(evaluator, measure, FEW)
+def chosen(risk: Risk) -> RobustChoice:
+    with open_evaluator(posed(asked(risk.measure.value))) as evaluator:
+        return robust_choice(evaluator, risk, FEW)
 
 
 @pytest.fixture
@@ -44,26 +45,26 @@ def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(robust, "DRAWS", FEW)
 
 
-@each_measure
-def test_no_worse_by_the_measure_than_the_plan_as_predicted(measure: RiskMeasure) -> None:
-    choice = chosen(measure)
-    mine, predicted = (measure.of(rates, choice.best_rps) for rates in (choice.rates_rps, choice.predicted_rates_rps))
-    assert mine <= predicted if measure.minimised else mine >= predicted
+@each_risk
+def test_no_worse_by_the_measure_than_the_plan_as_predicted(risk: Risk) -> None:
+    choice = chosen(risk)
+    mine, predicted = (risk.of(rates, choice.best_rps) for rates in (choice.rates_rps, choice.predicted_rates_rps))
+    assert mine <= predicted if risk.minimised else mine >= predicted
     assert len(choice.rates_rps) == len(choice.fresh_rps) == FEW
     assert choice.fresh_rps != choice.rates_rps
 
 
-@each_measure
-def test_the_programme_keeps_its_bound(measure: RiskMeasure) -> None:
-    programme = chosen(measure).programme
+@each_risk
+def test_the_programme_keeps_its_bound(risk: Risk) -> None:
+    programme = chosen(risk).programme
     assert programme is not None
-    assert programme.value >= programme.bound if measure.minimised else programme.value <= programme.bound
+    assert programme.value >= programme.bound if risk.minimised else programme.value <= programme.bound
 
 
 def test_slow_draws_are_served_better() -> None:
     """Where levels bind, the pools that are best as predicted are not those that are best in the slow draws."""
-    choice = chosen(RiskMeasure.P10)
-    assert RiskMeasure.P10.of(choice.rates_rps) > RiskMeasure.P10.of(choice.predicted_rates_rps) * 1.02
+    choice = chosen(P10)
+    assert P10.of(choice.rates_rps) > P10.of(choice.predicted_rates_rps) * 1.02
 
 
 @pytest.mark.usefixtures("few_draws")
@@ -71,9 +72,9 @@ def test_a_plan_says_what_its_measure_is() -> None:
     made = plan(asked())
     assert isinstance(made, Plan)
     assert made.certificate is not None
-    choice = chosen(RiskMeasure.P10)
+    choice = chosen(P10)
     assert choice.note in made.certificate.note
-    assert f"p10 is {RiskMeasure.P10.of(choice.fresh_rps):.1f} requests/s" in choice.note
+    assert f"p10 is {P10.of(choice.fresh_rps):.1f} requests/s" in choice.note
     assert {(p.phase, p.gpu, p.count) for p in made.outlook.pools} == {(p.phase, p.gpu, p.count) for p in choice.pools}
     assert recheck(made, "plan.json") is made
 
@@ -87,18 +88,18 @@ def test_without_levels_the_plan_as_predicted_stays() -> None:
 
 
 def test_the_pools_that_are_best_as_predicted_come_first_and_once() -> None:
-    pools, scenario = chosen(RiskMeasure.P10).pools, asked()
+    pools, scenario = chosen(P10).pools, asked()
     with open_evaluator(posed(scenario)) as evaluator:
         drawn = DrawnPrices(evaluator.prices, drawn_paces(evaluator.prices, FEW, 0))
         stocks = stocks_of(evaluator.question, robust.RATE)
-        candidates = robust.Candidates(drawn, stocks, RiskMeasure.CVAR, evaluator)
+        candidates = robust.Candidates(drawn, stocks, CVAR, evaluator)
         fleets = candidates.fleets(pools, list(range(FEW)))
     assert fleets[0] == pools
     assert len(set(fleets)) == len(fleets) <= 1 + robust.MOST_JUDGED
 
 
 def test_draws_at_the_predicted_pace_serve_what_is_predicted() -> None:
-    choice, question = chosen(RiskMeasure.P10), posed(asked())
+    choice, question = chosen(P10), posed(asked())
     paces = {("H200", phase): np.array([1.0, 0.8]) for phase in Phase}
     ((predicted, slower),) = rates_in_draws(question, [choice.pools], paces)
     assert predicted == pytest.approx(BucketService(question).priced(choice.pools).rate_rps, rel=1e-9)

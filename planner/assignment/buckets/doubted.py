@@ -12,7 +12,7 @@
 
 drawn_<s>_<phase>_<B>  sum_o R z >= lambda[s] P(B)       stocks, survival, uplinks: as in `programme`, as predicted
 cvar                   t - sum_s u / (0.2 n), u >= t - lambda, u >= 0: most
-p10                    t, with t - T b in the place of lambda, sum_s b <= n // 10: most
+p10                    t, with t - T b in the place of lambda, sum_s b <= floor((1 - sure) n): most
 regret                 sum_s (1 - lambda / best) / n, lambda <= best: least
 
 Where one draw is no faster than another for any server, it may be the first to miss t: draws that cannot decide P10 so
@@ -38,7 +38,7 @@ from planner.assignment.buckets.offer import (
 )
 from planner.assignment.buckets.programme import LEAST_WORK, SLACK, PoolProgramme, proves
 from planner.domain import AssignmentSettings, ObjectiveSettings
-from planner.domain.serving.doubt import WORST, RiskMeasure, draws_below
+from planner.domain.serving.doubt import WORST, Risk, RiskMeasure
 from planner.errors import InfeasibleError, SolverError
 from planner.milp import Meter, solve
 
@@ -77,22 +77,23 @@ class DrawnOffer:
             served.append(np.sum(rates, axis=0) / self.offer.probabilities[place] if rates else np.zeros(self.draws))
         return np.asarray(np.min(served, axis=0))
 
-    def value(self, measure: RiskMeasure, partition: Partition, pools: Sequence[PoolCount]) -> float:
+    def value(self, risk: Risk, partition: Partition, pools: Sequence[PoolCount]) -> float:
         """The measure of what pools serve."""
-        return measure.of(self.rates_rps(partition, pools).tolist(), self.best_rps)
+        return risk.of(self.rates_rps(partition, pools).tolist(), self.best_rps)
 
 
 def doubted_pools(
-    drawn: DrawnOffer, partitions: Sequence[Partition], measure: RiskMeasure, settings: AssignmentSettings
+    drawn: DrawnOffer, partitions: Sequence[Partition], risk: Risk, settings: AssignmentSettings
 ) -> BucketAnswer:
     """The pools that are best by the measure, of any of `partitions`, to `settings.gap` where `settings.work_limit`
     allows; value and bound in the measure's unit. Raises InfeasibleError where nothing serves, SolverError where
     nothing was found within the limit."""
-    search = _Search(drawn, measure, settings)
+    search = _Search(drawn, risk, settings)
     # its programme is hard, and the mean of the worst draws is near it: solved for at once
-    if measure is RiskMeasure.P10:
-        search.start_from(doubted_pools(drawn, partitions, RiskMeasure.CVAR, settings))
-    relaxed = {partition: _relaxed(drawn, partition, measure, settings) for partition in partitions}
+    if risk.measure is RiskMeasure.P10:
+        mean_of_worst = replace(risk, measure=RiskMeasure.CVAR)
+        search.start_from(doubted_pools(drawn, partitions, mean_of_worst, settings))
+    relaxed = {partition: _relaxed(drawn, partition, risk, settings) for partition in partitions}
     bounds = {partition: value for partition, value in relaxed.items() if value is not None}
     for partition in sorted(bounds, key=lambda one: search.loss(bounds[one])):
         search.try_partition(partition, bounds[partition])
@@ -102,8 +103,8 @@ def doubted_pools(
 class _Search:
     """The best pools so far, and what those of partitions that were looked at cannot pass."""
 
-    def __init__(self, drawn: DrawnOffer, measure: RiskMeasure, settings: AssignmentSettings) -> None:
-        self._drawn, self._measure, self._settings = drawn, measure, settings
+    def __init__(self, drawn: DrawnOffer, risk: Risk, settings: AssignmentSettings) -> None:
+        self._drawn, self._risk, self._settings = drawn, risk, settings
         self._best: BucketAnswer | None = None
         self._bounds: list[float] = []
         self._late: SolverError | None = None
@@ -111,11 +112,11 @@ class _Search:
 
     def loss(self, value: float) -> float:
         """A value as a number that is the less the better."""
-        return value if self._measure.minimised else -value
+        return value if self._risk.minimised else -value
 
     def start_from(self, answer: BucketAnswer) -> None:
         """Pools that were chosen by another measure."""
-        self._best = replace(answer, value=self._drawn.value(self._measure, answer.partition, answer.pools))
+        self._best = replace(answer, value=self._drawn.value(self._risk, answer.partition, answer.pools))
 
     def try_partition(self, partition: Partition, bound: float) -> None:
         """Its best pools, where they may be better than the best so far; `bound`: of divisible servers."""
@@ -128,7 +129,7 @@ class _Search:
         """What the pools of a partition cannot pass."""
         limits = replace(self._settings, work_limit=max(LEAST_WORK, self._meter.remaining / 2))
         try:
-            answer = _DoubtedProgramme(self._drawn, partition, self._measure, than).answer(limits, self._meter)
+            answer = _DoubtedProgramme(self._drawn, partition, self._risk, than).answer(limits, self._meter)
         except InfeasibleError:
             return bound if than is None else than
         except SolverError as error:
@@ -144,19 +145,17 @@ class _Search:
             nothing = InfeasibleError("buckets: no pools serve in so many draws as count.", hint="Offer more GPUs.")
             raise self._late or nothing
         bound = min([*self._bounds, self._best.value], key=self.loss)
-        bound += (-1 if self._measure.minimised else 1) * SLACK * abs(bound)
+        bound += (-1 if self._risk.minimised else 1) * SLACK * abs(bound)
         if self._drawn.best_rps:
-            known = self._measure.of(self._drawn.best_rps, self._drawn.best_rps)
+            known = self._risk.of(self._drawn.best_rps, self._drawn.best_rps)
             bound = min(max(bound, known, key=self.loss), self._best.value, key=self.loss)
         proven = proves(self._best.value, bound, self._settings.gap)
         return replace(self._best, bound=bound, proven=proven)
 
 
-def _relaxed(
-    drawn: DrawnOffer, partition: Partition, measure: RiskMeasure, settings: AssignmentSettings
-) -> float | None:
+def _relaxed(drawn: DrawnOffer, partition: Partition, risk: Risk, settings: AssignmentSettings) -> float | None:
     """The programme with servers that can be divided; None where nothing serves."""
-    programme = _DoubtedProgramme(drawn, partition, measure)
+    programme = _DoubtedProgramme(drawn, partition, risk)
     for variable in programme.model.variables():
         variable.cat = pulp.LpContinuous
     try:
@@ -169,31 +168,29 @@ def _relaxed(
 class _DoubtedProgramme(PoolProgramme):
     """One partition's servers, and what they serve in every draw; `than`: a value that is to be reached."""
 
-    def __init__(
-        self, drawn: DrawnOffer, partition: Partition, measure: RiskMeasure, than: float | None = None
-    ) -> None:
+    def __init__(self, drawn: DrawnOffer, partition: Partition, risk: Risk, than: float | None = None) -> None:
         super().__init__(drawn.offer, partition, ObjectiveSettings())
-        self._drawn, self._measure = drawn, measure
+        self._drawn, self._risk = drawn, risk
         limits = self._limits_rps()
         aims = {RiskMeasure.P10: self._p10, RiskMeasure.CVAR: self._cvar, RiskMeasure.REGRET: self._regret}
-        aim, rate = aims[measure](limits)
-        self.model.sense = pulp.LpMinimize if measure.minimised else pulp.LpMaximize
+        aim, rate = aims[risk.measure](limits)
+        self.model.sense = pulp.LpMinimize if risk.minimised else pulp.LpMaximize
         self.model.setObjective(aim)
         if than is not None:  # what is known already ends most branches at once
             aim_than = than - self.measured(0.0)
-            self.model += (aim <= aim_than if measure.minimised else aim >= aim_than), "better"
+            self.model += (aim <= aim_than if risk.minimised else aim >= aim_than), "better"
         if drawn.offer.survive or drawn.offer.uplinks is not None:
             self.model += self.rate - rate >= 0, "as_predicted"
 
     def measured(self, objective: float) -> float:
         """The measure of an objective: a solver's bound knows no constants, so that of regret is added here."""
         best = self._drawn.best_rps
-        return objective + sum(most > 0 for most in best) / len(best) if self._measure.minimised else objective
+        return objective + sum(most > 0 for most in best) / len(best) if self._risk.minimised else objective
 
     def answer(self, settings: AssignmentSettings, meter: Meter) -> BucketAnswer:
         """The pools with the measure of what they serve, from whole servers. Raises as `solved` does."""
         answer = self.solved(settings, meter)
-        value = self._drawn.value(self._measure, self.partition, answer.pools)
+        value = self._drawn.value(self._risk, self.partition, answer.pools)
         return replace(answer, value=value, bound=self.measured(answer.bound))
 
     def _limits_rps(self) -> Array:
@@ -246,7 +243,7 @@ class _DoubtedProgramme(PoolProgramme):
         return pulp.LpAffineExpression(missed), pulp.lpSum(rates) * (1 / count)
 
     def _p10(self, limits: Array) -> tuple[pulp.LpAffineExpression, pulp.LpAffineExpression]:
-        may_miss = draws_below(len(limits))
+        may_miss = self._risk.may_miss(len(limits))
         highest = float(np.sort(limits)[may_miss])
         reached = pulp.LpVariable("reached", 0, highest)
         must, may = deciding_draws(self._rates_by_column(), may_miss)

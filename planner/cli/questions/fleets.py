@@ -1,7 +1,6 @@
 """`planner cheapest`, `planner buy`, `planner max`: fleets for a load, for money, and what GPUs at hand can do."""
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,26 +69,17 @@ def cheapest(
     rps: Annotated[float | None, typer.Option(help="Requests/s to be promised.", show_default=False)] = None,
     *,
     typed: options.Typed,
-    sure: Annotated[
-        float | None,
-        typer.Option(help="With this probability at least, such as 0.8. [default: as predicted]", show_default=False),
-    ] = None,
     service: Services = None,
     offer: options.OfferFile = None,
     prices: options.Prices = None,
     output: options.Output,
 ) -> None:
     """What does this rate cost? The cheapest fleet that promises it within the levels, proven."""
-    from planner.domain.serving.doubt import DoubtSettings
     from planner.runs.questions import cheapest_fleet
-    from planner.runs.questions.doubts import require_sure
-    from planner.runs.questions.surely import surely_cheapest
 
     gpus = options.offer_of(offer, prices)
-    if sure is not None:
-        require_sure("--sure", sure)
     if service:
-        if sure is not None:
+        if typed.sure is not None:
             raise InputError("--sure: goes without --service.", hint="Ask for the services one by one.")
         answer_cheapest(output, service, typed, gpus, rps)
         return
@@ -97,14 +87,7 @@ def cheapest(
         raise typer.BadParameter("must be given.", param_hint="--rps")
     demand, flags = typed.demand(), typed.flags(offer=offer, prices=prices)
 
-    def ask(progress: "ReportProgress") -> "MoneyAnswer":
-        if sure is None:
-            return cheapest_fleet(demand, rps, gpus, progress)
-        return surely_cheapest(
-            partial(cheapest_fleet, demand, offer=gpus, progress=progress), rps, sure, DoubtSettings()
-        )
-
-    answer_with(output, flags, "cheapest", ask)
+    answer_with(output, flags, "cheapest", lambda progress: cheapest_fleet(demand, rps, gpus, progress))
 
 
 @with_records

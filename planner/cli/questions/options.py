@@ -42,6 +42,10 @@ OfferFile = Annotated[
 Prices = Annotated[
     str | None, typer.Option(help="USD per GPU and hour: a file, or H100=2.2,A100=1.1.", show_default=False)
 ]
+Sure = Annotated[
+    float | None,
+    typer.Option(help="Promise what holds with this probability, as 0.8. [default: as predicted]", show_default=False),
+]
 Name = Annotated[str, typer.Option(help="Of the plan. [default: by the question]", show_default=False)]
 
 
@@ -73,6 +77,7 @@ class Typed:
     share: Share = None
     engine: Engine = None
     serving: Serving = None
+    sure: Sure = None
     name: Name = ""
 
     def demand(self) -> "Demand":
@@ -87,6 +92,8 @@ class Typed:
 
     def sections(self) -> dict[str, object]:
         """What holds of any model and workload. InputError for times, engines and shares that are none."""
+        from planner.runs.questions.doubts import require_sure
+
         sections: dict[str, object] = {}
         if levels := levels_of(self.ttft, self.tpot, self.percentile):
             sections["slo"] = levels
@@ -95,6 +102,9 @@ class Typed:
             sections["engine"] = {"name": name, "version": version} if version else {"name": name}
         if self.serving:
             sections["serving"] = self.serving
+        if self.sure is not None:
+            require_sure("--sure", self.sure)
+            sections["promise"] = {"sure": self.sure}
         if self.survive:
             sections["survive"] = {"nodes": self.survive, "share": self.share or _promised()}
         elif self.share is not None:
@@ -107,7 +117,7 @@ class Typed:
         words = {
             "model": self.model or None, "workload": self.workload or None, "ttft": self.ttft, "tpot": self.tpot,
             "percentile": percentile, "survive": self.survive or None, "share": self.share,
-            "engine": self.engine, "serving": self.serving, **more,
+            "engine": self.engine, "serving": self.serving, "sure": self.sure, **more,
         }  # fmt: skip
         return " ".join(f"--{key} {shlex.quote(str(value))}" for key, value in words.items() if value is not None)
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
 from planner.domain.layout import PHASES, ParallelConfig, Phase, halves_of
+from planner.domain.serving.doubt import PromiseOdds
 from planner.domain.serving.replayed import ReplayedChoice
 from planner.domain.serving.routing import FormChoice
 
@@ -180,11 +181,11 @@ class PoolDrafts:
 class BucketPlan:
     """What a plan of buckets says beyond its islands and routes.
 
-    `promise_rps`: capacity times the margin. `burst_rps`: the same where arrivals bunch as the trace's own do, laid
-    over each other (None: the workload has no clock), all servers at work; `burst_left_rps`: what the worst loss leaves
-    of their capacity then (None: no clock, or nothing has to survive). `least_work_rps`: what the pools would serve
-    behind the router of policy `least_work`, where they are priced for one that is deployed. `unrestricted_rps`: no
-    layout of any sizes, lengths and configurations serves more.
+    `promise_rps`: capacity times the margin, or less where it is to be surer. `burst_rps`: the same where arrivals
+    bunch as the trace's own do, laid over each other (None: the workload has no clock), all servers at work;
+    `burst_left_rps`: what the worst loss leaves of their capacity then (None: no clock, or nothing has to survive).
+    `least_work_rps`: what the pools would serve behind the router of policy `least_work`, where they are priced for one
+    that is deployed. `unrestricted_rps`: no layout of any sizes, lengths and configurations serves more.
     """
 
     promise_rps: Annotated[float, Bounds(low=0)]
@@ -218,6 +219,9 @@ class BucketPlan:
     drafts: Annotated[
         tuple[PoolDrafts, ...], Key("what drafted tokens bring to each pool (absent: none are drafted)", sparse=True)
     ] = ()
+    odds: Annotated[
+        PromiseOdds | None, Key("how sure the promise is (absent: no band says how far speeds may be off)", sparse=True)
+    ] = None
     replayed: Annotated[
         ReplayedChoice | None, Key("what replays said of it (absent: it was not chosen by replays)", sparse=True)
     ] = None

@@ -1,15 +1,4 @@
-"""A plan in draws of what is doubted. Its pools stay as they are deployed; requests are routed anew.
-
-| symbol | meaning | unit |
-|---|---|---|
-| eps[g,p] | pace of servers of GPU type g in phase p over the predicted one (`planner.cost.residuals.pace_draws`) | 1 |
-| C[p](eps) | what a phase serves within the levels where every pass takes 1 / eps of its time | requests/s |
-| u[p] | part of a phase that is used, as others stand in for lost nodes: that of the plan as predicted | 1 |
-| rate | min over p of u[p] C[p](eps) | requests/s |
-
-A level is a bound on time, so a rate within levels falls faster than the pace: servers that hold 50 ms a token at 56
-sequences hold it at fewer when they are slower. Servers admit then what keeps the bound on TPOT.
-"""
+"""A plan in draws of what is doubted. Its pools stay as they are deployed; requests are routed anew (`odds`)."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from planner.cost.arrays import Array
-from planner.cost.residuals.pace_draws import normal_scores, pace_dimensions, pace_draws, uniform_draws
-from planner.domain import PHASES, BucketPool, ObjectiveSettings, Phase, Plan, Question, Scenario
+from planner.cost.residuals.pace_draws import normal_scores
+from planner.domain import BucketPool, Phase, Plan, Question, Scenario
 from planner.domain.fleets import on_gpus
-from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings, KnownBetter
+from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings, KnownBetter, PromiseSettings
 from planner.errors import InputError
-from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.buckets.spreads import lost_servers
-from planner.evaluation.doubts.drawn import at_paces, parts_used
+from planner.evaluation.doubts.drawn import at_paces
+from planner.evaluation.doubts.odds import PromisedPools, drawn
 
 Paces = Mapping[tuple[str, Phase], Array]
 PlanOne = Callable[[Scenario], Plan]
@@ -38,20 +27,12 @@ def doubted(plan: Plan, settings: DoubtSettings, ask: Ask, progress: Progress = 
     the plan has no pools behind buckets."""
     _require(plan, settings)
     draws = _Draws(plan, settings)
-    pools = tuple(replace(pool, share=1.0) for pool in plan.outlook.pools)
-    scenario = replace(plan.scenario, objective=ObjectiveSettings())
-    question = ask(scenario)
-    service = BucketService(question)
-    used = parts_used(service, pools)
-    # where pools lie, and what a placed plan loses by it, is as planned
-    lying = plan.throughput_rps / service.priced(pools).rate_rps
+    promised = PromisedPools(ask(plan.scenario), plan.outlook.pools, plan.throughput_rps)
     rates = []
     for number in range(settings.draws):
-        drawn = replace(question, scenario=at_paces(scenario, draws.paces(number)))
-        remaining = draws.remaining(number, pools)
-        served = BucketService(drawn).unbroken(remaining) if _serves_all(pools, remaining) else None
-        rate = 0.0 if served is None else lying * min(used[phase] * served.phase_rps(phase) for phase in PHASES)
-        rates.append(rate)
+        remaining = draws.remaining(number, promised.pools)
+        serves = _serves_all(promised.pools, remaining)
+        rates.append(promised.rate_rps(draws.paces(number), remaining) if serves else 0.0)
         progress((number + 1) / settings.draws)
     return DoubtedPlan(
         name=plan.scenario.name,
@@ -71,11 +52,17 @@ def known_better(
     rows = []
     for place in range(count):
         number = int(order[int((place + 0.5) / count * len(order))])
-        best = plan_one(at_paces(draws.with_nodes(number), draws.paces(number)))
+        best = plan_one(at_paces(_unsure(draws.with_nodes(number)), draws.paces(number)))
         rate = doubtful.rates_rps[number]
+        knowing = best.throughput_rps * plan.scenario.routing.margin
         # what a plan made knowing serves is no less than what this one does: the search's gap may say otherwise
-        rows.append(KnownBetter(draw=number, rate_rps=rate, knowing_rps=max(rate, best.throughput_rps)))
+        rows.append(KnownBetter(draw=number, rate_rps=rate, knowing_rps=max(rate, knowing)))
     return replace(doubtful, known_better=tuple(rows))
+
+
+def _unsure(scenario: Scenario) -> Scenario:
+    """The scenario planned for as predicted: what is known needs no odds."""
+    return replace(scenario, promise=PromiseSettings())
 
 
 def _require(plan: Plan, settings: DoubtSettings) -> None:
@@ -103,14 +90,11 @@ class _Draws:
         every = {(row.gpu, row.phase): row.band for row in plan.provenance.estimates if (row.gpu, row.phase) in used}
         bands = {key: band for key, band in every.items() if band is not None} if settings.speeds else {}
         self._types = sorted({pool.gpu for pool in plan.outlook.pools})
-        columns = pace_dimensions(list(bands))
-        points = uniform_draws(settings.draws, columns + 1 + 2 * len(self._types), plan.scenario.search.seed)
-        self._paces = pace_draws(bands, points[:, :columns])
-        self.demands_rps = self._demand_rps * np.exp(settings.demand * normal_scores(points[:, columns]))
-        of_types = columns + 1
-        priced = np.exp(settings.prices * normal_scores(points[:, of_types : of_types + len(self._types)]))
-        self.rents = priced @ np.array([self._rent(gpu) for gpu in self._types])
-        self._away = points[:, of_types + len(self._types) :]
+        self._paces, points = drawn(bands, self._types, settings.draws, plan.scenario.search.seed)
+        self.demands_rps = self._demand_rps * np.exp(settings.demand * normal_scores(points[:, 0]))
+        priced, self._away = np.split(points[:, 1:], 2, axis=1)
+        rents = np.array([self._rent(gpu) for gpu in self._types])
+        self.rents = np.exp(settings.prices * normal_scores(priced)) @ rents
 
     @property
     def _demand_rps(self) -> float:

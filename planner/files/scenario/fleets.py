@@ -152,6 +152,12 @@ def _service(
     for key in _NOT_OF_SERVICES:
         if key in values:
             raise row.refusal(key, "must stand once, for all services", hint="Write it at the top of the file.")
+    if "promise" in {**common, **values}:
+        raise row.refusal(
+            "promise",
+            "must be left out in a fleet, whose promises are divided as predicted",
+            hint="Plan the service by itself with promise.sure, or ask `planner doubt` how sure its run is.",
+        )
     merged = {**common, **{key: value for key, value in values.items() if key not in _OWN}, "name": name}
     inputs, read_requests = reading
     batch = read_record(BatchTerms, row.section("batch")) if "batch" in row else None

@@ -18,6 +18,7 @@ from planner.domain import (
     require_buckets,
 )
 from planner.domain.arrivals import ArrivalProcess
+from planner.domain.objective import OBJECTIVES
 from planner.errors import InputError
 from planner.files.disk.documents import input_hash
 from planner.files.disk.folders import PLAN_FILE
@@ -172,6 +173,25 @@ def _require_engines(scenario: Scenario, saved: Section) -> None:
                 raise engine.fault(key, f"that of the scenario, {planned}", hint="Another engine runs no server on.")
 
 
+def _require_sure(file: str, scenario: Scenario) -> None:
+    kinds = [kind.value for kind, row in OBJECTIVES.items() if row.surely]
+    if scenario.objective.kind.value not in kinds:
+        raise InputError(
+            f"{file}: promise.sure goes with objective.kind {' or '.join(kinds)}: of {scenario.objective.kind.value} "
+            f"nobody can say yet which plan is best and so sure, got {scenario.promise.sure:g}.",
+            hint="Leave out promise.sure, and ask `planner doubt RUN` how sure the plan is.",
+        )
+    purpose = "where promise.sure is given, since pools are judged in draws of how fast servers are"
+    require_buckets(scenario, purpose, origin=file, instead="leave out promise.sure")
+    method = scenario.search.method
+    if not (method.row.solves or method.row.may_solve):
+        raise InputError(
+            f"{file}: search.method must be auto or exact where promise.sure is given, whose pools are solved for and "
+            f"judged in draws, got {method.value}.",
+            hint="Leave out search.method, or promise.sure.",
+        )
+
+
 def objective_document(settings: ObjectiveSettings) -> dict[str, object]:
     """The section that `read_objective` reads back as the same settings."""
     left_out = dict.fromkeys(_OF_REPLAYED, not settings.kind.row.replayed) | {
@@ -227,6 +247,8 @@ def require_measurable(file: str, scenario: Scenario) -> None:
     if scenario.objective.kind.row.robust:
         purpose = "where objective.kind is robust, which judges pools in draws of how fast servers are"
         require_buckets(scenario, purpose, origin=file, instead="set objective.kind to rate")
+    if scenario.promise.sure is not None:
+        _require_sure(file, scenario)
     if Goal.HEADROOM in goals and not scenario.slo.bounds_anything:
         raise InputError(
             f"{file}: slo must hold a bound where headroom is among objective.goals; it has none.",

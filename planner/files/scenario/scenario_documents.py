@@ -22,7 +22,7 @@ from planner.domain import (
     SizeSet,
 )
 from planner.domain.changes import ChangePolicy
-from planner.domain.serving.doubt import DoubtSettings
+from planner.domain.serving.doubt import DoubtSettings, PromiseSettings
 from planner.files.cluster.cluster_documents import cluster_document
 from planner.files.disk.names import shipped_models, shipped_workloads
 from planner.files.engines import engine_document
@@ -64,6 +64,7 @@ def scenario_document(scenario: Scenario, cluster: dict[str, object] | None = No
         "serving": scenario.serving_form.value,
         "survive": record_document(scenario.survive),
         **({"doubt": record_document(scenario.doubt)} if scenario.doubt != DoubtSettings() else {}),
+        **({"promise": record_document(scenario.promise)} if scenario.promise != PromiseSettings() else {}),
         **({"deploy": record_document(scenario.deploy)} if scenario.deploy != DeploySettings() else {}),
         **_changes(scenario),
     }

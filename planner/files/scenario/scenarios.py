@@ -24,7 +24,7 @@ from planner.domain import (
     Scenario,
 )
 from planner.domain.changes import ChangePolicy
-from planner.domain.serving.doubt import DoubtSettings
+from planner.domain.serving.doubt import DoubtSettings, PromiseSettings
 from planner.domain.serving.routing import DEFAULT_SERVING, SIMPLICITY, ServingForm
 from planner.errors import InputError
 from planner.files.cluster.clusters import read_cluster
@@ -102,6 +102,7 @@ _KEYS = (
     "serving",
     "survive",
     "doubt",
+    "promise",
     "deploy",
     "changes",
 )
@@ -264,6 +265,7 @@ def _question(
         serving=document.choice("serving", ServingForm) if "serving" in document else DEFAULT_SERVING,
         survive=read_survival(document.section("survive", optional=True)),
         doubt=read_record(DoubtSettings, document.section("doubt", optional=True)),
+        promise=read_record(PromiseSettings, document.section("promise", optional=True)),
         deploy=read_record(DeploySettings, document.section("deploy", optional=True)),
         changes=read_record(ChangePolicy, document.section("changes", optional=True)),
     )

@@ -76,8 +76,9 @@ class BucketChoice:
         return self.bound if forms is None or forms.chosen is not ServingForm.AGGREGATED else forms.own_bound
 
 
-def solve_buckets(evaluator: Evaluator) -> BucketChoice:
-    """The best pools for the scenario's objective. A target is met with the rate that the pools reach together.
+def solve_buckets(evaluator: Evaluator, target_rps: float | None = None) -> BucketChoice:
+    """The best pools for the scenario's objective, or for another target than its own. A target is met with the rate
+    that the pools reach together.
 
     Raises InfeasibleError where nothing serves, a target is out of reach, or a loss cannot be survived; InputError
     where GPUs cost nothing and the objective counts money.
@@ -85,6 +86,8 @@ def solve_buckets(evaluator: Evaluator) -> BucketChoice:
     question, prices = evaluator.question, evaluator.prices
     require_prices(question.scenario)
     objective = single(question.scenario.objective)
+    if target_rps is not None:
+        objective = replace(objective, target_rps=target_rps)
     # A dearer fleet may pass no more through a full uplink: who compares costs asks for pools that surely do.
     if (objective.minimises or objective.kind.row.per_charge) and (surely := prices.surely):
         choice = _solved(question, prices, objective)

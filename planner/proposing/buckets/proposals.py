@@ -41,6 +41,7 @@ from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.buckets.transfer import flows_of, transfer_of
 from planner.evaluation.buckets.unrestricted import unrestricted_rps
+from planner.evaluation.doubts.odds import promise_odds
 from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.pool_assembly import pool_estimates, pool_islands, pool_routes, unplaced_islands
 from planner.proposing.buckets.pools import BucketChoice, chosen_near, solve_buckets
@@ -121,8 +122,13 @@ def outlook(
 ) -> BucketPlan:
     """What a plan of buckets says beyond its islands and routes."""
     scenario, service = question.scenario, BucketService(question, reaches)
-    promise = rate_rps * scenario.routing.margin
+    sure, promise = scenario.promise.sure, rate_rps * scenario.routing.margin
+    odds = promise_odds(question, pools, rate_rps, scenario.doubt.draws) if sure else None
+    if sure and odds:
+        promise = min(promise, odds.sure_rps(sure))
     burst_rps, burst_left_rps = _bunched(question, service, tuple(pools), rate_rps)
+    if burst_rps is not None and promise < rate_rps * scenario.routing.margin:
+        burst_rps *= promise / (rate_rps * scenario.routing.margin)  # as much is held back of both
     loads = {LoadPoint.PROMISE: promise, LoadPoint.CAPACITY: rate_rps}
     if question.demand_rps:
         loads = {LoadPoint.DEMAND: question.demand_rps, **loads}
@@ -141,6 +147,7 @@ def outlook(
         losses=tuple(service.losses(tuple(pools), scenario.survive.nodes)),
         transfer=transfer_of(question, pools, promise, reaches),
         drafts=tuple(drafts_of(question, pools, reaches)),
+        odds=odds,
         replayed=replayed,
     )
 

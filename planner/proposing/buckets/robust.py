@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from planner.assignment import BucketAnswer, BucketOption, DrawnOffer, best_pools, doubted_pools, relaxed_values
-from planner.domain import BucketPool, ObjectiveSettings, ReportProgress, SearchJournal, SimplerPlan
-from planner.domain.serving.doubt import RiskMeasure
+from planner.domain import BucketPool, ObjectiveSettings, ReportProgress, Scenario, SearchJournal, SimplerPlan
+from planner.domain.serving.doubt import Risk, RiskMeasure
 from planner.domain.stocks import Stock
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation.buckets.columns import of_types
@@ -47,7 +47,7 @@ class RobustChoice:
     and in fresh ones. `programme`: what the programme in two stages holds its own pools for, in the measure's unit, and
     the bound of all pools by its rates; None where it has no answer."""
 
-    measure: RiskMeasure
+    risk: Risk
     predicted: BucketChoice
     pools: tuple[BucketPool, ...]
     rates_rps: tuple[float, ...]
@@ -60,19 +60,18 @@ class RobustChoice:
     @property
     def note(self) -> str:
         """What a certificate says of it."""
-        shown = RiskMeasure.CVAR if self.measure is RiskMeasure.CVAR else RiskMeasure.P10
+        shown = replace(self.risk, measure=RiskMeasure.P10) if self.risk.minimised else self.risk
         robust_rps, predicted_rps = shown.of(self.fresh_rps), shown.of(self.predicted_fresh_rps)
         bound = "" if self.programme is None else f"; {self._bound(self.programme.bound)}"
         return (
-            f"chosen by {self.measure.value} in {len(self.rates_rps)} draws of how fast servers are: in fresh ones "
-            f"{shown.value} is {robust_rps:.1f} requests/s, and {predicted_rps:.1f} of the pools that are best as "
+            f"chosen by {self.risk.name} in {len(self.rates_rps)} draws of how fast servers are: in fresh ones "
+            f"{shown.name} is {robust_rps:.1f} requests/s, and {predicted_rps:.1f} of the pools that are best as "
             f"predicted{bound}"
         )
 
     def _bound(self, bound: float) -> str:
-        share = self.measure is RiskMeasure.REGRET
-        return f"by the programme's rates no pools have a {self.measure.value} " + (
-            f"below {bound:.1%}" if share else f"above {bound:.1f} requests/s"
+        return f"by the programme's rates no pools have a {self.risk.name} " + (
+            f"below {bound:.1%}" if self.risk.minimised else f"above {bound:.1f} requests/s"
         )
 
 
@@ -82,7 +81,7 @@ def find_robust(evaluator: Evaluator, progress: ReportProgress, _journal: Search
     Raises InfeasibleError where nothing serves, InputError where no band says how far speeds may be off.
     """
     scenario, start = evaluator.question.scenario, time.process_time()
-    robust = robust_choice(evaluator, scenario.objective.measure, DRAWS)
+    robust = robust_choice(evaluator, risk_of(scenario), DRAWS)
     priced = evaluator.prices.service.priced(robust.pools)
     choice = robust.predicted
     if priced.pools != choice.priced.pools:
@@ -102,23 +101,23 @@ def find_robust(evaluator: Evaluator, progress: ReportProgress, _journal: Search
     return proposed_pools(evaluator, result.best, result.record, choice)
 
 
-def robust_choice(evaluator: Evaluator, measure: RiskMeasure, draws: int) -> RobustChoice:
+def robust_choice(evaluator: Evaluator, risk: Risk, draws: int) -> RobustChoice:
     """The best candidate by a measure of so many draws. Raises as `find_robust` does."""
     question, prices = evaluator.question, evaluator.prices
     paces = _required_paces(evaluator, draws)
     predicted = solve_buckets(evaluator)
-    candidates = Candidates(DrawnPrices(prices, paces), stocks_of(question, RATE), measure, evaluator)
+    candidates = Candidates(DrawnPrices(prices, paces), stocks_of(question, RATE), risk, evaluator)
     base = as_started(predicted.priced)
     base_rps = rates_in_draws(question, [base], paces)
     fleets = candidates.fleets(base, base_rps[0])
     rates = base_rps + rates_in_draws(question, fleets[1:], paces)
     best_rps = tuple(map(max, *rates, candidates.best_rps))
-    sign = 1.0 if measure.minimised else -1.0
-    number = min(range(len(fleets)), key=lambda one: sign * measure.of(rates[one], best_rps))  # the first of equals
+    sign = 1.0 if risk.minimised else -1.0
+    number = min(range(len(fleets)), key=lambda one: sign * risk.of(rates[one], best_rps))  # the first of equals
     fresh = drawn_paces(prices, draws, question.scenario.search.seed + _FRESH)
     fresh_rates = rates_in_draws(question, [base, fleets[number]] if number else [base], fresh)
     return RobustChoice(
-        measure=measure,
+        risk=risk,
         predicted=predicted,
         pools=fleets[number],
         rates_rps=tuple(rates[number]),
@@ -128,6 +127,13 @@ def robust_choice(evaluator: Evaluator, measure: RiskMeasure, draws: int) -> Rob
         best_rps=best_rps,
         programme=candidates.programme,
     )
+
+
+def risk_of(scenario: Scenario) -> Risk:
+    """What pools are chosen by: the objective's measure, or the rate that is as sure as the promise is to be."""
+    sure, robust = scenario.promise.sure, scenario.objective.kind.row.robust
+    measure = scenario.objective.measure if robust else RiskMeasure.P10
+    return Risk(measure=measure) if sure is None else Risk(measure=measure, sure=sure)
 
 
 def require_doubt(evaluator: Evaluator, tell: Callable[[str], None]) -> None:
@@ -141,9 +147,10 @@ def _required_paces(evaluator: Evaluator, draws: int) -> Paces:
     paces = drawn_paces(evaluator.prices, draws, scenario.search.seed)
     if not paces:
         raise InputError(
-            f"scenario {scenario.name}: objective.kind robust: the speeds of some GPU type must have a band, got none: "
-            "nothing is doubted.",
-            hint="Set objective.kind to rate, or leave out cost.source and cost.mode, whose step times have no band.",
+            f"scenario {scenario.name}: objective.kind robust, or promise.sure: the speeds of some GPU type must have "
+            "a band, got none: nothing is doubted.",
+            hint="Set objective.kind to rate without promise.sure, or leave out cost.source and cost.mode, whose step "
+            "times have no band.",
         )
     return paces
 
@@ -151,8 +158,8 @@ def _required_paces(evaluator: Evaluator, draws: int) -> Paces:
 class Candidates:
     """Pools that may be the best by the measure."""
 
-    def __init__(self, drawn: DrawnPrices, stocks: Sequence[Stock], measure: RiskMeasure, evaluator: Evaluator) -> None:
-        self._drawn, self._stocks, self._measure = drawn, stocks, measure
+    def __init__(self, drawn: DrawnPrices, stocks: Sequence[Stock], risk: Risk, evaluator: Evaluator) -> None:
+        self._drawn, self._stocks, self._risk = drawn, stocks, risk
         self._settings = layout_settings(evaluator.question.scenario)
         self._inventory = [item.gpu.name for item in evaluator.question.scenario.inventory.items]
         offers = drawn.offers(stocks)
@@ -165,8 +172,8 @@ class Candidates:
         """Candidates: `base` comes first, which serves `base_rps` in the draws; then those that the programme's rates
         hold for the best."""
         answers = [(offer, answer) for offer in self._offers for answer in self._answers(offer, base_rps)]
-        sign = 1.0 if self._measure.minimised else -1.0
-        answers.sort(key=lambda pair: sign * pair[0].value(self._measure, pair[1].partition, pair[1].pools))
+        sign = 1.0 if self._risk.minimised else -1.0
+        answers.sort(key=lambda pair: sign * pair[0].value(self._risk, pair[1].partition, pair[1].pools))
         prices = self._drawn.prices
         pools = (prices.pools(answer, self._stocks) for _, answer in answers)
         distinct = dict.fromkeys([base, *(as_started(prices.service.priced(some)) for some in pools)])
@@ -181,7 +188,7 @@ class Candidates:
     def _answers(self, offer: DrawnOffer, base_rps: Sequence[float]) -> Iterator[BucketAnswer]:
         partitions, order = self._drawn.partitions, sorted(range(len(base_rps)), key=lambda draw: base_rps[draw])
         with suppress(InfeasibleError, SolverError):
-            answer = doubted_pools(offer, partitions, self._measure, self._settings)
+            answer = doubted_pools(offer, partitions, self._risk, self._settings)
             self.programme = self._better(answer)
             yield answer
         slow_offers = [offer.at(order[int(place * len(order))]) for place in SLOW_DRAWS]
@@ -193,7 +200,7 @@ class Candidates:
     def _better(self, answer: BucketAnswer) -> BucketAnswer:
         """The better programme, of several families of GPU types, with the bound of all."""
         other = self.programme or answer
-        sign = 1.0 if self._measure.minimised else -1.0
+        sign = 1.0 if self._risk.minimised else -1.0
         better = min(answer, other, key=lambda one: sign * one.value)
         return replace(better, bound=min(answer.bound, other.bound, key=lambda bound: sign * bound))
 

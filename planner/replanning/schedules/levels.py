@@ -311,6 +311,12 @@ def least_usd_per_hour(plan: Plan) -> float:
 def require_schedulable(scenario: Scenario) -> None:
     """Raises InputError where plans of the scenario have no pools or no price."""
     require_buckets(scenario, "for a schedule, whose plans change server by server")
+    if scenario.promise.sure is not None:
+        raise InputError(
+            f"scenario {scenario.name}: promise.sure: must be left out for a schedule, whose levels promise as "
+            f"predicted, got {scenario.promise.sure:g}.",
+            hint="Leave out promise.sure, and raise the rates instead.",
+        )
     free = [item.gpu.name for item in scenario.inventory.items if not item.price_usd_per_gpu_hour > 0]
     if free:
         raise InputError(

@@ -20,16 +20,43 @@ from planner.report.kit.quantities import counted, percent, significant
 WORTH_TELLING = 0.02
 """Share of the capacity from which on a better router is worth a word."""
 
+SURE_ENOUGH, EVEN = 0.8, 0.5
+"""How sure the rates are that are told beside every promise."""
+
 
 def promise_text(plan: Plan) -> str:
-    """The verdict: promise and capacity, times at the demand, the worst loss."""
-    return " ".join(filter(None, [_promise(plan), times_sentence(plan), loss_sentence(plan)]))
+    """The verdict: promise and capacity, how sure it is, times at the demand, the worst loss."""
+    return " ".join(filter(None, [_promise(plan), odds_sentence(plan), times_sentence(plan), loss_sentence(plan)]))
 
 
 def _promise(plan: Plan) -> str:
     gpus, margin = counted(sum(plan.fleet.values()), "GPU"), plan.scenario.routing.margin
-    capacity = f"{margin:g} of the capacity{evenness_words(plan)}"
+    share = f"{margin:g} of the capacity" if plan.scenario.promise.sure is None else "of a capacity"
+    capacity = f"{share}{evenness_words(plan)}"
     return f"{promise_words(plan, f'The {gpus}')}, {capacity}.{router_sentence(plan)}"
+
+
+def surely(plan: Plan) -> str:
+    """`80 % sure: 157 requests/s, even odds: 266`; what the promise is to be comes first. Empty where no odds are
+    known."""
+    odds = plan.outlook.odds
+    if odds is None:
+        return ""
+    sure = plan.scenario.promise.sure or SURE_ENOUGH
+    rate, even = significant(odds.sure_rps(sure)), significant(odds.sure_rps(EVEN))
+    return f"{percent(sure)} sure: {rate} requests/s, even odds: {even}"
+
+
+def odds_sentence(plan: Plan) -> str:
+    """How sure the promise is, as servers may be slower or faster than predicted; empty where no odds are known."""
+    odds = plan.outlook.odds
+    if odds is None:
+        return ""
+    predicted = significant(plan.throughput_rps * plan.scenario.routing.margin)
+    promise = f"The promise holds with {percent(odds.odds)}"
+    if plan.scenario.promise.sure is not None:
+        promise = f"What is predicted, {predicted}, holds with {percent(odds.odds)}"
+    return f"**{surely(plan)}.** {promise}, as servers may be slower or faster than predicted."
 
 
 def router_sentence(plan: Plan) -> str:

@@ -2,19 +2,16 @@
 
 from collections.abc import Iterator
 
-from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings, KnownBetter
+from planner.domain.serving.doubt import SURE, DoubtedPlan, DoubtSettings, KnownBetter
 from planner.report.kit.plots import Kind, Plot, Series, chart_of
 from planner.report.kit.quantities import money, percent, rate, significant
 from planner.report.kit.tables import Column, Table, table_of
 from planner.report.kit.tree import Page, paragraphs, section
 
-LEVELS = (0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.1)
-"""How sure the rates are that are shown."""
-
 HOW = (
     "In every draw the pools stay as they are deployed, with servers faster or slower than predicted, and requests are "
-    "routed anew. A level is a bound on time: servers that are a tenth slower lose more than a tenth of the rate at "
-    "which they keep it."
+    "routed anew; what may be promised is a draw's capacity less the plan's margin. A level is a bound on time: "
+    "servers that are a tenth slower lose more than a tenth of the rate at which they keep it."
 )
 
 
@@ -38,7 +35,7 @@ def levels(result: DoubtedPlan) -> Table[float]:
         Column("rate_rps", result.sure_rps, rate, "requests/s within the levels"),
         Column("of_promise", lambda sure: result.sure_rps(sure) / result.promise_rps, percent, "of the promise"),
     )
-    return table_of(columns, LEVELS)
+    return table_of(columns, SURE)
 
 
 def draws(result: DoubtedPlan) -> Table[int]:

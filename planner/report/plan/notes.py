@@ -85,8 +85,10 @@ def _carried(plan: Plan) -> Iterator[str]:
 
 
 def carried_odds(plan: Plan) -> float | None:
-    """How likely the GPUs serve the promised rate, by the band of the plan's rate taken as log-normal; None where there
-    is no band."""
+    """How likely the GPUs serve the promised rate: as draws tell, else by the band of the plan's rate taken as
+    log-normal; None where there is no band."""
+    if plan.outlook.odds is not None:
+        return plan.scenario.promise.sure or plan.outlook.odds.odds
     banded = banded_rate(plan)
     if banded is None or banded.low <= 0 or banded.high <= banded.low:
         return None
@@ -96,7 +98,8 @@ def carried_odds(plan: Plan) -> float | None:
 
 def _odds(plan: Plan) -> Iterator[str]:
     odds, banded = carried_odds(plan), banded_rate(plan)
-    if odds is None or banded is None or odds >= 0.5:
+    # what draws tell stands in the verdict
+    if odds is None or banded is None or odds >= 0.5 or plan.outlook.odds is not None:
         return
     yield (
         f"**By its own band the promise of {significant(plan.outlook.promise_rps)} requests/s is below even odds**: "

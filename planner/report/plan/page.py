@@ -7,6 +7,7 @@ from planner.domain import PHASES, Plan
 from planner.domain.deployed import PlanDiff
 from planner.domain.replay import StoredReplay
 from planner.domain.serving.levels import TIMES
+from planner.report.buckets.headline import surely
 from planner.report.buckets.view import (
     bound_span,
     bounds_in,
@@ -46,8 +47,10 @@ def _rates(plan: Plan) -> Iterator[Figure]:
     if plan.outlook.burst_rps is not None and plan.outlook.bursts_bind:
         bunched = significant(plan.outlook.burst_rps)
         yield Figure(label="Promise, requests/s, bunched", value=bunched, band="as requests bunch in the trace")
-    margin = f"{plan.scenario.routing.margin:g} of the capacity"
-    yield Figure(label="Promise, requests/s", value=significant(plan.outlook.promise_rps), band=margin)
+    odds = surely(plan).replace(" requests/s", "")
+    margin = f"{plan.scenario.routing.margin:g} of the capacity" if plan.scenario.promise.sure is None else ""
+    behind = "; ".join(filter(None, [margin, odds]))
+    yield Figure(label="Promise, requests/s", value=significant(plan.outlook.promise_rps), band=behind)
     value = banded.figure if banded else rate(plan.throughput_rps)
     yield Figure(label="Capacity, requests/s", value=value, band=band)
 

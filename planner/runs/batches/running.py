@@ -126,7 +126,7 @@ def _planned(
     scenario: Scenario, progress: ReportProgress, journal: SearchJournal | None, pool: TaskPool | None
 ) -> Plan:
     with open_evaluator(posed(scenario), pool) as evaluator:
-        return pipeline.plan(scenario, progress, journal, opened=evaluator)
+        return pipeline.plan(scenario, progress, journal, opened=evaluator, odds=True)
 
 
 def _searched(job: Job, journal: files.Journal, progress: ReportProgress, pool: TaskPool | None) -> Outcome:

@@ -38,8 +38,7 @@ class MoneyAnswer:
 
     `document`: the scenario's; `offered`: what could be rented, in words; `rent_usd_per_hour`: of the fleet, by whole
     nodes where those are rented, `gpus` its GPUs. `bound`, `gap`: no fleet of the offer costs less (serves more), and
-    how far the answer is from that, relative; None: not known. `amount`: requests/s to promise, or USD/hour. `sure`: a
-    probability that was asked for, and the rate that is served within the levels with it.
+    how far the answer is from that, relative; None: not known. `amount`: requests/s to promise, or USD/hour.
     """
 
     question: MoneyQuestion
@@ -54,7 +53,6 @@ class MoneyAnswer:
     bound: float | None
     gap: float | None
     whole_nodes: bool = False
-    sure: tuple[float, float] | None = None
 
     @property
     def promise_rps(self) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 from planner.domain import PHASES, BucketLatency, GpuWorth, LoadPoint, Phase, Plan, ServingForm
 from planner.domain.frontier import RivalFleet
 from planner.domain.serving.routing import class_of_pools
-from planner.report.buckets.headline import given_up_words, late_words
+from planner.report.buckets.headline import given_up_words, late_words, surely
 from planner.report.buckets.view import latencies_at
 from planner.report.kit.quantities import LEFT_OUT, banded_rate, money, signed_range, significant
 from planner.report.plan.certificate import forms_sentence
@@ -30,7 +30,6 @@ def answer_text(answer: MoneyAnswer) -> str:
     rows = [
         ("rent" if answer.question is not MoneyQuestion.MAX else "fleet", _fleet(answer)),
         ("rate", _rate(answer)),
-        ("sure", _sure(answer)),
         ("price", _price(answer)),
         ("levels", _levels(answer.plan)),
         ("proven", _proof(answer)),
@@ -82,8 +81,9 @@ def _rate(answer: MoneyAnswer) -> str:
     banded = banded_rate(answer.plan)
     band = f" (about {banded.figure}: {banded.range}, {LEFT_OUT})" if banded else ""
     capacity = f"{significant(answer.plan.throughput_rps)} requests/s at capacity{band}"
-    margin = answer.scenario.routing.margin
-    return f"{significant(answer.promise_rps)} requests/s promised, {margin:g} of {capacity}"
+    margin, sure = answer.scenario.routing.margin, surely(answer.plan)
+    part = f"{margin:g} of {capacity}" if answer.scenario.promise.sure is None else capacity
+    return f"{significant(answer.promise_rps)} requests/s promised, {part}{f'; {sure}' if sure else ''}"
 
 
 def _price(answer: MoneyAnswer) -> str:
@@ -111,16 +111,6 @@ def _levels(plan: Plan) -> str:
     none = "" if plan.outlook.levels_set else "; no levels were asked for: give --ttft and --tpot"
     given_up = given_up_words(plan, load)
     return f"{times} at {rate} requests/s{none}{f'; given up: {given_up}' if given_up else ''}"
-
-
-def _sure(answer: MoneyAnswer) -> str:
-    if answer.sure is None:
-        return ""
-    sure, held = answer.sure
-    return (
-        f"{significant(held)} requests/s are served within the levels with {100 * sure:g} %; the least rent was "
-        "sought, not proven"
-    )
 
 
 def _proof(answer: MoneyAnswer) -> str:
@@ -305,7 +295,7 @@ def answer_document(
         "burst_rps": plan.outlook.burst_rps,
         "latency": [_latency(row, statistic) for row in plan.outlook.latencies],
         "objective": "USD/hour" if answer.question is MoneyQuestion.CHEAPEST else "requests/s",
-        **({} if answer.sure is None else {"sure": answer.sure[0], "sure_rps": answer.sure[1]}),
+        **({} if plan.outlook.odds is None else {"odds": asdict(plan.outlook.odds)}),
         "bound": answer.bound,
         "gap": answer.gap,
         "serving": _forms(plan),
