@@ -2,7 +2,7 @@
 
 | symbol  | meaning                                                                     | unit |
 |---------|-----------------------------------------------------------------------------|------|
-| z[g,p]  | sqrt(rho) s[p] + sqrt(1 - rho) u[g,p], s and u from a scrambled Sobol point | 1    |
+| z[g,p]  | sqrt(rho) s[p] + sqrt(1 - rho) u[g,p], s and u from a scrambled Halton point | 1    |
 | pace    | exp(m + z / z90 h): m, h middle and half of the band, by side               | 1    |
 
 256 such draws give the rate that is 80 % sure to about 3 %; as many random ones to 6 %.
@@ -10,6 +10,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 
 import numpy as np
 
@@ -22,19 +23,33 @@ _EDGE = 1e-9
 
 
 def uniform_draws(count: int, dimensions: int, seed: int) -> Array:
-    """Points of the unit cube, shape (count, dimensions), spread evenly; the same for a seed."""
-    from scipy.stats import qmc  # noqa: PLC0415  (half a second to load)
+    """Points of the unit cube, shape (count, dimensions), spread evenly; the same for a seed, whatever columns follow.
 
-    exponent = math.ceil(math.log2(count))  # powers of two are spread evenly, what is over is left
-    points = qmc.Sobol(dimensions, scramble=True, seed=seed).random_base2(exponent)[:count]
-    return np.asarray(np.clip(points, _EDGE, 1 - _EDGE))
+    The Halton sequence, every digit permuted by chance (Owen 2017, "A randomized Halton algorithm in R"): as even as
+    SciPy's Sobol points at 256 draws, and without the second that SciPy takes to load.
+    """
+    rng, columns = np.random.default_rng(seed), []
+    for base in _primes(dimensions):
+        number, weight, column = np.arange(count), 1.0 / base, np.zeros(count)
+        while weight > _EDGE:
+            column += weight * rng.permutation(base)[number % base]
+            number, weight = number // base, weight / base
+        columns.append(column)
+    return np.clip(np.array(columns).T.reshape(count, dimensions), _EDGE, 1 - _EDGE)
+
+
+def _primes(count: int) -> list[int]:
+    primes, number = list[int](), 2
+    while len(primes) < count:
+        if all(number % prime for prime in primes):
+            primes.append(number)
+        number += 1
+    return primes
 
 
 def normal_scores(points: Array) -> Array:
     """The same points as standard normal numbers."""
-    from scipy.stats import norm  # noqa: PLC0415
-
-    return np.asarray(norm.ppf(points))
+    return np.asarray(np.vectorize(NormalDist().inv_cdf, otypes=[float])(points))
 
 
 def pace_dimensions(keys: Sequence[Key]) -> int:

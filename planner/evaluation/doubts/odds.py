@@ -13,10 +13,9 @@ sequences hold it at fewer when they are slower. Servers admit then what keeps t
 a calculation does not see, in a draw as elsewhere.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from planner.cost.arrays import Array
 from planner.cost.residuals.pace_draws import pace_dimensions, pace_draws, uniform_draws
 from planner.domain import PHASES, Band, BucketPool, Phase, Plan, Question
 from planner.domain.serving.doubt import SURE, PromiseOdds, SureRate, quantile, share_of
@@ -55,20 +54,12 @@ class PromisedPools:
         return self._kept * min(self._used[phase] * served.phase_rps(phase) for phase in PHASES)
 
 
-def drawn(bands: Mapping[Key, Band], gpus: Collection[str], draws: int, seed: int) -> tuple[dict[Key, Array], Array]:
-    """Paces of every GPU type and phase, a number a draw, and points of the unit cube for what else is doubted: a
-    column for the demand, and two for each of `gpus`. Where less is doubted draws are the same."""
-    columns = pace_dimensions(list(bands))
-    points = uniform_draws(draws, columns + 1 + 2 * len(gpus), seed)
-    return pace_draws(bands, points[:, :columns]), points[:, columns:]
-
-
 def promise_odds(question: Question, pools: Pools, rate_rps: float, draws: int) -> PromiseOdds | None:
     """How sure the pools are of what they promise; None where nothing says how far speeds may be off."""
     bands, scenario = bands_of(question, pools), question.scenario
     if not bands or not rate_rps:
         return None
-    paces, _ = drawn(bands, {pool.gpu for pool in pools}, draws, scenario.search.seed)
+    paces = pace_draws(bands, uniform_draws(draws, pace_dimensions(list(bands)), scenario.search.seed))
     promised = PromisedPools(question, pools, rate_rps)
     rates = [promised.rate_rps({key: float(row[draw]) for key, row in paces.items()}) for draw in range(draws)]
     levels = sorted({*SURE, *filter(None, [scenario.promise.sure])}, reverse=True)

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from planner.cost.arrays import Array
-from planner.cost.residuals.pace_draws import normal_scores
+from planner.cost.residuals.pace_draws import normal_scores, pace_dimensions, pace_draws, uniform_draws
 from planner.domain import BucketPool, Phase, Plan, Question, Scenario
 from planner.domain.fleets import on_gpus
 from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings, KnownBetter, PromiseSettings
 from planner.errors import InputError
 from planner.evaluation.buckets.spreads import lost_servers
 from planner.evaluation.doubts.drawn import at_paces
-from planner.evaluation.doubts.odds import PromisedPools, drawn
+from planner.evaluation.doubts.odds import PromisedPools
 
 Paces = Mapping[tuple[str, Phase], Array]
 PlanOne = Callable[[Scenario], Plan]
@@ -90,7 +90,9 @@ class _Draws:
         every = {(row.gpu, row.phase): row.band for row in plan.provenance.estimates if (row.gpu, row.phase) in used}
         bands = {key: band for key, band in every.items() if band is not None} if settings.speeds else {}
         self._types = sorted({pool.gpu for pool in plan.outlook.pools})
-        self._paces, points = drawn(bands, self._types, settings.draws, plan.scenario.search.seed)
+        columns = pace_dimensions(list(bands))  # what else is doubted comes after: paces are the same without it
+        cube = uniform_draws(settings.draws, columns + 1 + 2 * len(self._types), plan.scenario.search.seed)
+        self._paces, points = pace_draws(bands, cube[:, :columns]), cube[:, columns:]
         self.demands_rps = self._demand_rps * np.exp(settings.demand * normal_scores(points[:, 0]))
         priced, self._away = np.split(points[:, 1:], 2, axis=1)
         rents = np.array([self._rent(gpu) for gpu in self._types])
