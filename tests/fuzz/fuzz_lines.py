@@ -99,7 +99,7 @@ cost calibrate measured.csv --engine vllm --out made.yaml --json | measured.csv
 cost accuracy measured.csv --json | measured.csv
 cost kernels show H200 --json |
 cost kernels import kernels.whl --out made |
-cost measure tiny.yaml --runs 2 --draws 12 --seed 1 --engine sglang --tool aiperf --json | tiny.yaml costly
+cost measure tiny.yaml --runs 2 --draws 16 --seed 1 --days 7 --engine sglang --tool aiperf --json | tiny.yaml costly
 cluster synth --nodes 4 --seed 1 --load 0.5 --filled 0.8 --fit random --nodes-per-asw 2 4 --type H200=1 --type H20=0.5 --out made.yaml |
 cluster show cluster.yaml --nodes node-0001..node-0003 --out made.md | cluster.yaml
 cluster show small.yaml --json | small.yaml

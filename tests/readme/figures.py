@@ -12,7 +12,6 @@ from functools import cache
 
 from documentation import ROOT, TEXTS
 
-from planner.cost.benchmarks.draws import NOISE, STRUCTURE
 from planner.cost.factors import BUILT_IN
 from planner.cost.memory import RESERVE_GB
 from planner.cost.residuals.band_draws import DRAWS
@@ -136,8 +135,6 @@ DERIVED: dict[str, list[tuple[str, Value]]] = {
         ("clusters, plans and lists from kubectl {:.0f}", lambda: MOST_OF_A_LIST / MIB),
         ("each block of {} tokens", lambda: BLOCK_TOKENS),
         ("between access switches, 1/{:.2f})", lambda: 1 / CostSettings().cross_switch_bandwidth),
-        ("an error of the formulas of {} by GPU type", lambda: percent(STRUCTURE)),
-        ("A run noisier than {}", lambda: percent(NOISE)),
         ("band is that of {} draws", lambda: f"{DRAWS:,}".replace(",", " ")),
         ("less {:g} GB for driver", lambda: RESERVE_GB),
         ("keep {} of their steps' pace", lambda: percent(round(BUILT_IN.factor("prefill_pool", "nvidia").value, 2))),

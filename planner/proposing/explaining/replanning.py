@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from planner.domain import BucketPool, Phase, Plan, Scenario, ServerConfig
 from planner.domain.explanations import WhatIf
 from planner.errors import InfeasibleError, InputError, SolverError
+from planner.evaluation.buckets.service import PricedPools
 from planner.evaluation.evaluator import open_evaluator
 from planner.proposing.buckets.pools import solve_buckets
 from planner.proposing.buckets.ties import best_of_ties
@@ -58,8 +59,7 @@ class Replanner:
             return None
         began_s = time.process_time()
         try:
-            with open_evaluator(posed(scenario)) as evaluator:
-                priced = best_of_ties(evaluator, solve_buckets(evaluator)).priced
+            priced = pools_of(scenario)
         except (InfeasibleError, InputError):
             return Replanned(frozenset(), NOTHING, None)
         except SolverError:
@@ -70,6 +70,12 @@ class Replanner:
             # the dearest so far is what the next one is expected to cost, so that none overdraws by much
             self.price_s = max(self.price_s, spent_s)
         return replanned(priced.pools, phase, priced.rate_rps)
+
+
+def pools_of(scenario: Scenario) -> PricedPools:
+    """The pools that are planned for a scenario. Raises as `solve_buckets` does."""
+    with open_evaluator(posed(scenario)) as evaluator:
+        return best_of_ties(evaluator, solve_buckets(evaluator)).priced
 
 
 def replanned(pools: Sequence[BucketPool], phase: Phase, rate_rps: float | None) -> Replanned:
