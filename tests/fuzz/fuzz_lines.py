@@ -31,7 +31,7 @@ replan run --inventory H200=16,H20=24 --keep 0.5 --least-share 0.5 --no-replay -
 replan run --set slo.tpot_ms=200 --most-gpus 16 --storage-gb-s 4 --least-share 0 --out made | run/plan.json costly
 verify run --json | run/plan.json costly
 routers run --quiet | run/plan.json costly
-doubt run --draws 16 --demand 0.2 --unavailable 0.01 --sure 0.8 --out made --json | run/plan.json costly
+doubt run --draws 16 --demand 0.2 --unavailable 0.01 --sure 0.8 --breakpoints 1 --out made --json | run/plan.json costly
 rehearse run --trace lengths --requests 20 --router haproxy --quiet | run/plan.json long
 observe run --queries | run/plan.json
 report run | run/plan.json

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
+from planner.domain.explanations import WhatIf
 from planner.domain.keys import Bounds, Key
 
 
@@ -79,11 +80,42 @@ class KnownBetter:
         return max(0.0, 1.0 - self.rate_rps / self.knowing_rps) if self.knowing_rps > 0 else 0.0
 
 
+class Swung(StrEnum):
+    """What one doubted thing moves, with its unit."""
+
+    RATE = "rate (requests/s)"
+    ASKED = "rate asked (requests/s)"
+    RENT = "rent (USD/hour)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swing:
+    """One doubted thing alone, all else as planned: what it makes of the rate, the rent or the rate asked at its P10
+    (`low`) and its P90 (`high`)."""
+
+    thing: str
+    moves: Swung
+    planned: float
+    low: float
+    high: float
+
+    @property
+    def changes(self) -> tuple[float, float]:
+        """Shares of what was planned."""
+        return self.low / self.planned - 1, self.high / self.planned - 1
+
+    @property
+    def width(self) -> float:
+        """From the lower to the higher end, the plan among them, as a share of what was planned."""
+        return max(0.0, *self.changes) - min(0.0, *self.changes)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoubtedPlan:
     """A plan in draws of what is doubted: its pools stay, requests are routed anew. `rates_rps`: what it serves within
     the levels, `demands_rps`: what is asked, `rents`: USD/hour, a number a draw each. `rate_rps`, `promise_rps`: as
-    planned, nothing doubted."""
+    planned, nothing doubted. `swings`: each doubted thing alone, the widest first. `breakpoints`: prices and paces at
+    which other GPU types would serve, where they were sought; of `untold_breakpoints` keys time was out."""
 
     name: str
     rate_rps: float
@@ -92,6 +124,9 @@ class DoubtedPlan:
     demands_rps: tuple[float, ...]
     rents: tuple[float, ...]
     known_better: tuple[KnownBetter, ...] = ()
+    swings: tuple[Swing, ...] = ()
+    breakpoints: tuple[WhatIf, ...] = ()
+    untold_breakpoints: int = 0
 
     def sure_rps(self, sure: float) -> float:
         """The rate that is served within the levels with this probability."""

@@ -12,7 +12,7 @@ sequences hold it at fewer when they are slower. Servers admit then what keeps t
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from planner.cost.arrays import Array
 from planner.cost.residuals.pace_draws import normal_scores, pace_dimensions, pace_draws, uniform_draws
 from planner.domain import PHASES, BucketPool, ObjectiveSettings, Phase, Plan, Question, Scenario
 from planner.domain.fleets import on_gpus
-from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings, KnownBetter
+from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings, KnownBetter, Swing, Swung
 from planner.errors import InputError
 from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.buckets.spreads import lost_servers
@@ -32,27 +32,20 @@ PlanOne = Callable[[Scenario], Plan]
 Ask = Callable[[Scenario], Question]
 Progress = Callable[[float], None]
 
+TAIL = 0.1
+"""Of the ends at which each thing is doubted alone."""
+
 
 def doubted(plan: Plan, settings: DoubtSettings, ask: Ask, progress: Progress = lambda _: None) -> DoubtedPlan:
     """The plan in every draw. `ask`: the question that a scenario poses. Raises InputError where nothing is doubted, or
     the plan has no pools behind buckets."""
     _require(plan, settings)
-    draws = _Draws(plan, settings)
-    pools = tuple(replace(pool, share=1.0) for pool in plan.outlook.pools)
-    scenario = replace(plan.scenario, objective=ObjectiveSettings())
-    question = ask(scenario)
-    service = BucketService(question)
-    used = parts_used(service, pools)
-    # where pools lie, and what a placed plan loses by it, is as planned
-    lying = plan.throughput_rps / service.priced(pools).rate_rps
+    draws, deployed = _Draws(plan, settings), _Deployed(plan, ask)
     rates = []
     for number in range(settings.draws):
-        drawn = replace(question, scenario=at_paces(scenario, draws.paces(number)))
-        remaining = draws.remaining(number, pools)
-        served = BucketService(drawn).unbroken(remaining) if _serves_all(pools, remaining) else None
-        rate = 0.0 if served is None else lying * min(used[phase] * served.phase_rps(phase) for phase in PHASES)
-        rates.append(rate)
+        rates.append(deployed.rate_rps(draws.paces(number), draws.remaining(number, deployed.pools)))
         progress((number + 1) / settings.draws)
+    swings = sorted(_swings(draws, deployed, settings), key=lambda swing: -swing.width)
     return DoubtedPlan(
         name=plan.scenario.name,
         rate_rps=plan.throughput_rps,
@@ -60,7 +53,54 @@ def doubted(plan: Plan, settings: DoubtSettings, ask: Ask, progress: Progress = 
         rates_rps=tuple(rates),
         demands_rps=tuple(float(rate) for rate in draws.demands_rps),
         rents=tuple(float(rent) for rent in draws.rents),
+        swings=tuple(swings),
     )
+
+
+class _Deployed:
+    """The pools of a plan as they are deployed."""
+
+    def __init__(self, plan: Plan, ask: Ask) -> None:
+        self.pools = tuple(replace(pool, share=1.0) for pool in plan.outlook.pools)
+        self._question = ask(replace(plan.scenario, objective=ObjectiveSettings()))
+        service = BucketService(self._question)
+        self._used = parts_used(service, self.pools)
+        # where pools lie, and what a placed plan loses by it, is as planned
+        self._lying = plan.throughput_rps / service.priced(self.pools).rate_rps
+
+    def rate_rps(self, paces: Mapping[tuple[str, Phase], float], remaining: Sequence[BucketPool]) -> float:
+        """What remains of them serves at these paces."""
+        if not _serves_all(self.pools, remaining):
+            return 0.0
+        drawn = replace(self._question, scenario=at_paces(self._question.scenario, paces))
+        served = BucketService(drawn).unbroken(remaining)
+        return self._lying * min(self._used[phase] * served.phase_rps(phase) for phase in PHASES)
+
+
+def _swings(draws: "_Draws", deployed: _Deployed, settings: DoubtSettings) -> Iterator[Swing]:
+    """What each doubted thing does alone, at its P10 and its P90."""
+    planned = draws.plan.throughput_rps
+    for key, band in draws.bands.items():
+        low, high = (deployed.rate_rps({key: pace}, deployed.pools) for pace in (band.low, band.high))
+        thing = f"{key[0]} {key[1].value}, {band.low:.2f} to {band.high:.2f} of its pace"
+        yield Swing(thing=thing, moves=Swung.RATE, planned=planned, low=low, high=high)
+    if settings.unavailable:
+        for gpu in draws.types:
+            nodes = draws.nodes_away(gpu, 1 - TAIL)
+            if not nodes:
+                continue
+            remaining = draws.without(deployed.pools, gpu, nodes, 0)
+            low, thing = deployed.rate_rps({}, remaining), f"nodes of {gpu}, {nodes} away"
+            yield Swing(thing=thing, moves=Swung.RATE, planned=planned, low=low, high=planned)
+    ends = [float(end) for end in normal_scores(np.array([TAIL, 1 - TAIL]))]
+    if settings.demand:
+        low, high = (draws.demand_rps * math.exp(settings.demand * end) for end in ends)
+        yield Swing(thing="the rate asked", moves=Swung.ASKED, planned=draws.demand_rps, low=low, high=high)
+    rents = {gpu: draws.rent(gpu) for gpu in draws.types}
+    rent = sum(rents.values())
+    for gpu in draws.types if settings.prices and rent else ():
+        low, high = (rent + rents[gpu] * (math.exp(settings.prices * end) - 1) for end in ends)
+        yield Swing(thing=f"price of {gpu}", moves=Swung.RENT, planned=rent, low=low, high=high)
 
 
 def known_better(
@@ -101,23 +141,24 @@ class _Draws:
         self.plan, self._settings = plan, settings
         used = {(pool.gpu, pool.phase) for pool in plan.outlook.pools}
         every = {(row.gpu, row.phase): row.band for row in plan.provenance.estimates if (row.gpu, row.phase) in used}
-        bands = {key: band for key, band in every.items() if band is not None} if settings.speeds else {}
-        self._types = sorted({pool.gpu for pool in plan.outlook.pools})
+        self.bands = bands = {key: band for key, band in every.items() if band is not None} if settings.speeds else {}
+        self.types = sorted({pool.gpu for pool in plan.outlook.pools})
         columns = pace_dimensions(list(bands))
-        points = uniform_draws(settings.draws, columns + 1 + 2 * len(self._types), plan.scenario.search.seed)
+        points = uniform_draws(settings.draws, columns + 1 + 2 * len(self.types), plan.scenario.search.seed)
         self._paces = pace_draws(bands, points[:, :columns])
-        self.demands_rps = self._demand_rps * np.exp(settings.demand * normal_scores(points[:, columns]))
+        self.demands_rps = self.demand_rps * np.exp(settings.demand * normal_scores(points[:, columns]))
         of_types = columns + 1
-        priced = np.exp(settings.prices * normal_scores(points[:, of_types : of_types + len(self._types)]))
-        self.rents = priced @ np.array([self._rent(gpu) for gpu in self._types])
-        self._away = points[:, of_types + len(self._types) :]
+        priced = np.exp(settings.prices * normal_scores(points[:, of_types : of_types + len(self.types)]))
+        self.rents = priced @ np.array([self.rent(gpu) for gpu in self.types])
+        self._away = points[:, of_types + len(self.types) :]
 
     @property
-    def _demand_rps(self) -> float:
+    def demand_rps(self) -> float:
         """What is asked: the objective's demand, else what is promised."""
         return self.plan.scenario.objective.demand_rps or self.plan.outlook.promise_rps
 
-    def _rent(self, gpu: str) -> float:
+    def rent(self, gpu: str) -> float:
+        """USD/hour of the GPUs of a type."""
         item = self.plan.scenario.inventory.item(gpu)
         return item.price_usd_per_gpu_hour * sum(
             pool.count * pool.server.parallel.devices for pool in self.plan.outlook.pools if pool.gpu == gpu
@@ -131,8 +172,8 @@ class _Draws:
         """The pools without the servers on nodes that are away."""
         if not self._settings.unavailable:
             return tuple(pools)
-        for column, gpu in enumerate(self._types):
-            pools = self._without(pools, gpu, self._nodes_away(gpu, float(self._away[number, column])), number)
+        for column, gpu in enumerate(self.types):
+            pools = self.without(pools, gpu, self.nodes_away(gpu, float(self._away[number, column])), number)
         return tuple(pools)
 
     def with_nodes(self, number: int) -> Scenario:
@@ -141,12 +182,12 @@ class _Draws:
         if not self._settings.unavailable:
             return scenario
         counts = dict(scenario.inventory.counts)
-        for column, gpu in enumerate(self._types):
+        for column, gpu in enumerate(self.types):
             host = scenario.inventory.item(gpu).gpu.gpus_per_host
-            counts[gpu] -= host * self._nodes_away(gpu, float(self._away[number, column]))
+            counts[gpu] -= host * self.nodes_away(gpu, float(self._away[number, column]))
         return on_gpus(scenario, {gpu: max(0, count) for gpu, count in counts.items()})
 
-    def _nodes_away(self, gpu: str, chance: float) -> int:
+    def nodes_away(self, gpu: str, chance: float) -> int:
         """How many nodes of a type are away, by its place in the binomial distribution."""
         host = self.plan.scenario.inventory.item(gpu).gpu.gpus_per_host
         gpus = sum(p.count * p.server.parallel.devices for p in self.plan.outlook.pools if p.gpu == gpu)
@@ -160,7 +201,7 @@ class _Draws:
             below += sure
         return away
 
-    def _without(self, pools: Sequence[BucketPool], gpu: str, nodes: int, number: int) -> tuple[BucketPool, ...]:
+    def without(self, pools: Sequence[BucketPool], gpu: str, nodes: int, number: int) -> tuple[BucketPool, ...]:
         """Nodes are lost one at a time, each of a pool drawn by its GPUs."""
         hosts = {item.gpu.name: item.gpu.gpus_per_host for item in self.plan.scenario.inventory.items}
         luck = np.random.default_rng([self.plan.scenario.search.seed, number])
