@@ -6,7 +6,8 @@
 | P[l] | its rent; of the fleet that is best as predicted P, which serves R | USD/hour |
 | v | rent of a request/s, P / R | USD/hour |
 | T | rate that is to be served (objective target) | requests/s |
-| V[k, l] | R; of a target min(R, T) - (P[l] - P) / v; of most per USD R P / P[l] | requests/s |
+| b | 1; of split fleets, where the form is free, what is left after the cost model's bias (`worth_of`) | 1 |
+| V[k, l] | b R; of a target min(b R, T) - (P[l] - P) / v; of most per USD b R P / P[l] | requests/s |
 
 A decision is a fleet of pools: what is planned as predicted, where a GPU type is as slow or as fast in a phase as P10
 and P90 of its band, and of each type alone. All are judged in the same draws, requests routed anew. A rate that is not
@@ -18,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Self
 
 from planner.cost import judged_runs
@@ -39,6 +41,8 @@ from planner.domain import (
     ProposedRun,
     Scenario,
     ServerConfig,
+    ServingForm,
+    worth_of,
 )
 from planner.domain.fleets import on_gpus
 from planner.errors import InfeasibleError, InputError, SolverError
@@ -121,7 +125,7 @@ def what_to_measure(
         decisions=len(fleets),
         draws=draws,
         days=days,
-        expected_rps=means[best],
+        expected_rps=fmean(rates[best]),
         regret_rps=decisions.regret,
         usd_per_rps_hour=worths.usd_per_rps_hour,
         runs=tuple(replace(candidates[choice.key], worth_rps=choice.worth) for choice in chosen),
@@ -202,14 +206,23 @@ class _Worths:
         objective, rents = single(scenario.objective), [_rent(scenario, fleet) for fleet in fleets]
         usd = rents[0] / (objective.target_rps if objective.minimises else rate_rps)
         columns = []
-        for row, rent in zip(rates, rents, strict=True):
+        for fleet, row, rent in zip(fleets, rates, rents, strict=True):
+            unbiased = [_unbiased(scenario, fleet, rate) for rate in row]
             if objective.minimises:
-                columns.append([min(rate, objective.target_rps) - (rent - rents[0]) / usd for rate in row])
+                columns.append([min(rate, objective.target_rps) - (rent - rents[0]) / usd for rate in unbiased])
             elif objective.kind.row.per_charge:
-                columns.append([rate * rents[0] / rent for rate in row])
+                columns.append([rate * rents[0] / rent for rate in unbiased])
             else:
-                columns.append(list(row))
+                columns.append(unbiased)
         return cls(values=[list(row) for row in zip(*columns, strict=True)], usd_per_rps_hour=usd)
+
+
+def _unbiased(scenario: Scenario, fleet: Fleet, rate_rps: float) -> float:
+    """What a rate counts as where split fleets are compared with aggregated ones."""
+    aggregated = all(pool.phase is Phase.MIXED for pool in fleet)
+    if scenario.serving_form is not ServingForm.AUTO or aggregated:
+        return rate_rps
+    return worth_of(rate_rps, ServingForm.SPLIT)
 
 
 def _rent(scenario: Scenario, fleet: Fleet) -> float:

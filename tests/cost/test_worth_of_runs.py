@@ -20,12 +20,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import make_bands
 import numpy as np
 import pytest
 from benchmark_evidence import given_runs
 
+import planner
 from planner.cost.benchmarks.pace_fit import PacedRun, fit_paces
 from planner.cost.residuals.band_draws import errors_of
 from planner.cost.residuals.bands import slice_band
@@ -33,6 +35,7 @@ from planner.cost.residuals.information import Decisions, shown_noise
 from planner.cost.residuals.pace_draws import Key, pace_dimensions, pace_scores, uniform_draws
 from planner.domain import Band, Metric, NamedRun, Phase, Relation
 
+GUIDES = Path(planner.__file__).parent / "cli/docs/guides"
 ODDS = (0.9, 1.0, 1.1)
 DRAWS = 256
 RELATIONS = (Relation.MODEL, Relation.FORMULAS)
@@ -183,6 +186,12 @@ def test_runs_gained_what_they_were_said_to_be_worth(relation: Relation) -> None
     assert figures["realised"] == pytest.approx(figures["predicted"], abs=2 * figures["error"])
     assert figures["realised"] > 0
     assert figures["calibrated"] > 0
+    guide = " ".join((GUIDES / "doubt.md").read_text(encoding="utf-8").split())
+    said, gained, error = (100 * figures[name] for name in ("predicted", "realised", "error"))
+    assert f"worth {said:.1f} % of the rate per USD, and gained {gained:.1f} ± {error:.1f} %" in guide or (
+        f"worth {said:.1f} %, and gained {gained:.1f} ± {error:.1f} %" in guide
+    )
+    assert f"of {figures['cases']:,} choices" in guide
 
 
 def test_a_calibration_by_one_run_believes_it_in_part() -> None:

@@ -130,10 +130,11 @@ def test_without_levels_a_pace_swings_the_rate_by_its_band() -> None:
     plan, result = swung()
     band = next(row.band for row in plan.provenance.estimates if row.phase is Phase.MIXED)
     assert band is not None
-    pace = next(row for row in result.swings if row.thing.startswith("H20 mixed"))
+    pace = next(row for row in result.swings if row.thing == "H20 mixed")
     assert pace.planned == plan.throughput_rps
     assert (pace.low, pace.high) == pytest.approx((band.low * pace.planned, band.high * pace.planned))
     assert pace.width == pytest.approx(band.high - band.low)
+    assert pace.span == f"{band.low:.2f} to {band.high:.2f} of its pace"
 
 
 def test_each_doubt_moves_what_it_moves() -> None:
@@ -153,7 +154,7 @@ def test_what_is_not_doubted_does_not_swing() -> None:
     plan, _ = swung()
     result = pipeline.doubt(plan, DoubtSettings(draws=16, speeds=False, demand=0.1))
     assert [row.thing for row in result.swings] == ["the rate asked"]
-    assert Swing(thing="x", moves=Swung.RATE, planned=10, low=11, high=12).width == pytest.approx(0.2)
+    assert Swing(thing="x", span="", moves=Swung.RATE, planned=10, low=11, high=12).width == pytest.approx(0.2)
 
 
 def test_the_page_draws_and_lists_them() -> None:

@@ -15,7 +15,8 @@ from documentation import ROOT, TEXTS
 from planner.cost.factors import BUILT_IN
 from planner.cost.memory import RESERVE_GB
 from planner.cost.residuals.band_draws import DRAWS
-from planner.domain import BLOCK_TOKENS, ENGINE_MEMORY_SHARE, CostSettings
+from planner.cost.residuals.band_table import TOLD
+from planner.domain import BLOCK_TOKENS, ENGINE_MEMORY_SHARE, CostSettings, Relation
 from planner.domain.changes import LEAST_SHARE, ChangeLimits
 from planner.domain.serving.doubt import WORST
 from planner.domain.serving.routing import SIMPLICITY, SPLIT_BIAS, WORTH_A_BUCKET, RoutingSettings
@@ -30,6 +31,7 @@ from planner.files.tables.traces.streams import ROWS_HELD
 from planner.placement.power_model import DEFAULT_CPU
 from planner.proposing.buckets.robust import DRAWS as ROBUST_DRAWS
 from planner.proposing.explaining.replanning import CLOSE as PRICE_CLOSE
+from planner.proposing.explaining.replanning import FAR
 from planner.proposing.serving_forms import CLOSE as CHANGE_CLOSE
 from planner.replanning.days.replaying import WindowReplay
 from planner.replanning.rollouts.interim import QUICK
@@ -89,6 +91,14 @@ WATCH = WatchSettings()
 PYTHON = re.search(r'requires-python = ">=([\d.]+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 DERIVED: dict[str, list[tuple[str, Value]]] = {
+    "doubt": [
+        ("nor type was measured (correlation {:.2f})", lambda: TOLD[Relation.FORMULAS]),
+        ("one of them was not ({:.2f})", lambda: TOLD[Relation.MODEL]),
+        ("or the engine ({:.2f})", lambda: TOLD[Relation.ENGINE]),
+        ("measured before ({:.2f})", lambda: TOLD[Relation.SAME]),
+        ("within {} of each other", lambda: percent(PRICE_CLOSE - 1)),
+        ("sought up to {:.0f} times", lambda: FAR),
+    ],
     "README": [
         ("as simple as {} of the rate allows", lambda: percent(SIMPLICITY)),
         ("Python {} or later", lambda: PYTHON and PYTHON[1]),
@@ -170,6 +180,12 @@ HELD: dict[str, dict[str, str]] = {
     "doubt": {
         "rates within a bound on TPOT": "tests/cost/test_sure_rates.py::test_so_it_does_of_all_machines_at_hand",
         "A band of rates that forgets": "tests/cost/test_sure_rates.py::test_so_it_does_of_all_machines_at_hand",
+        "choices between two GPU types": "tests/cost/test_worth_of_runs.py::"
+        "test_runs_gained_what_they_were_said_to_be_worth",
+        "without model and GPU type it was": "tests/cost/test_worth_of_runs.py::"
+        "test_runs_gained_what_they_were_said_to_be_worth",
+        "predicted without their model": "tests/cost/test_worth_of_runs.py::"
+        "test_runs_gained_what_they_were_said_to_be_worth",
     },
     "manifests": {
         "A thread forwards some": "tests/export/test_haproxy_bytes.py::"
@@ -291,6 +307,7 @@ HELD: dict[str, dict[str, str]] = {
 }
 ASKED, SOURCE, MEANING = "asked", "source", "meaning"
 STATED: dict[str, dict[str, str]] = {
+    "doubt": {"the same types serve up to 1.34 USD": ASKED, "at 1.36:": ASKED},
     "README": {
         "plans 64 H200, 64 H800 and 128 H20": ASKED,
         "claims 1.4 times the throughput": SOURCE,

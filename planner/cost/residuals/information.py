@@ -33,6 +33,8 @@ from planner.domain import Band, Relation
 OUTCOMES = 512
 BY_CHANCE = 16
 """Runs of nothing that are tried for what they seem to be worth."""
+ROUNDING = 1e-9
+"""Of a value: what is worth less is rounding."""
 
 
 def shown_noise(band: Band) -> float:
@@ -91,7 +93,7 @@ class Decisions:
             before = [choice.key for choice in chosen]
             so_far = sum(choice.worth for choice in chosen)
             worths = {key: self.worth([*before, key]) - so_far for key in self.noises if key not in before}
-            useful = [key for key in worths if worths[key] > 0]
+            useful = [key for key in worths if worths[key] > ROUNDING * abs(float(self.means.max()))]
             if not useful:
                 break
             key = max(useful, key=lambda key: net(key, worths[key]))

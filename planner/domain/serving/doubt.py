@@ -91,9 +91,10 @@ class Swung(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swing:
     """One doubted thing alone, all else as planned: what it makes of the rate, the rent or the rate asked at its P10
-    (`low`) and its P90 (`high`)."""
+    (`low`) and its P90 (`high`), which `span` says in words."""
 
     thing: str
+    span: str
     moves: Swung
     planned: float
     low: float

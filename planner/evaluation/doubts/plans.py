@@ -82,25 +82,33 @@ def _swings(draws: "_Draws", deployed: _Deployed, settings: DoubtSettings) -> It
     planned = draws.plan.throughput_rps
     for key, band in draws.bands.items():
         low, high = (deployed.rate_rps({key: pace}, deployed.pools) for pace in (band.low, band.high))
-        thing = f"{key[0]} {key[1].value}, {band.low:.2f} to {band.high:.2f} of its pace"
-        yield Swing(thing=thing, moves=Swung.RATE, planned=planned, low=low, high=high)
+        thing, span = f"{key[0]} {key[1].value}", f"{band.low:.2f} to {band.high:.2f} of its pace"
+        yield Swing(thing=thing, span=span, moves=Swung.RATE, planned=planned, low=low, high=high)
     if settings.unavailable:
         for gpu in draws.types:
             nodes = draws.nodes_away(gpu, 1 - TAIL)
             if not nodes:
                 continue
             remaining = draws.without(deployed.pools, gpu, nodes, 0)
-            low, thing = deployed.rate_rps({}, remaining), f"nodes of {gpu}, {nodes} away"
-            yield Swing(thing=thing, moves=Swung.RATE, planned=planned, low=low, high=planned)
+            low, thing, span = deployed.rate_rps({}, remaining), f"nodes of {gpu}", f"{nodes} away to none"
+            yield Swing(thing=thing, span=span, moves=Swung.RATE, planned=planned, low=low, high=planned)
     ends = [float(end) for end in normal_scores(np.array([TAIL, 1 - TAIL]))]
     if settings.demand:
         low, high = (draws.demand_rps * math.exp(settings.demand * end) for end in ends)
-        yield Swing(thing="the rate asked", moves=Swung.ASKED, planned=draws.demand_rps, low=low, high=high)
+        span = _span(settings.demand, ends)
+        yield Swing(thing="the rate asked", span=span, moves=Swung.ASKED, planned=draws.demand_rps, low=low, high=high)
     rents = {gpu: draws.rent(gpu) for gpu in draws.types}
     rent = sum(rents.values())
     for gpu in draws.types if settings.prices and rent else ():
         low, high = (rent + rents[gpu] * (math.exp(settings.prices * end) - 1) for end in ends)
-        yield Swing(thing=f"price of {gpu}", moves=Swung.RENT, planned=rent, low=low, high=high)
+        span = _span(settings.prices, ends)
+        yield Swing(thing=f"price of {gpu}", span=span, moves=Swung.RENT, planned=rent, low=low, high=high)
+
+
+def _span(deviation: float, ends: Sequence[float]) -> str:
+    """`0.77 to 1.29 of what it is`."""
+    low, high = (math.exp(deviation * end) for end in ends)
+    return f"{low:.2f} to {high:.2f} of what it is"
 
 
 def known_better(

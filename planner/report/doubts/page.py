@@ -93,6 +93,7 @@ def swings(result: DoubtedPlan) -> Table[Swing]:
     """A row a doubted thing, the widest first."""
     columns: tuple[Column[Swing], ...] = (
         Column("thing", lambda row: row.thing, escaped, "what is doubted, alone"),
+        Column("span", lambda row: row.span, str, "from P10 to P90"),
         Column("moves", lambda row: row.moves.value, str, "moves the"),
         Column("low", lambda row: row.low, rate, "at its P10"),
         Column("planned", lambda row: row.planned, rate, "as planned"),
