@@ -13,20 +13,23 @@ from planner.cost import fit_own_runs
 from planner.cost.benchmarks.fit import Evidence
 from planner.domain import (
     BenchmarkRun,
+    BucketPool,
     Load,
     MeasuringAdvice,
     Metric,
     NamedRun,
+    ParallelConfig,
     Phase,
     Pool,
     Precision,
     ProposedRun,
     Scenario,
+    ServerConfig,
 )
 from planner.domain.serving.doubt import DoubtSettings
 from planner.errors import InputError
 from planner.files import scenario_from_document
-from planner.proposing.measuring import what_to_measure
+from planner.proposing.measuring import _Worths, what_to_measure
 from planner.workload import summarize
 
 DRAWS = 64
@@ -87,6 +90,35 @@ def test_a_longer_operation_ranks_by_worth_and_a_short_one_by_cost() -> None:
     assert costs == sorted(costs)
     worths = [run.worth_rps for run in advice().runs]
     assert worths == sorted(worths, reverse=True)
+
+
+def fleet(gpu: str, servers: int, phases: tuple[Phase, ...] = (Phase.MIXED,)) -> tuple[BucketPool, ...]:
+    server = ServerConfig(parallel=ParallelConfig(tp=1, dp=1), batch_size=8)
+    pool = BucketPool(
+        gpu=gpu, phase=Phase.MIXED, server=server, count=servers, start=0, end=8192, capacity_rps=1.0, full_rps=1.0
+    )
+    return tuple(replace(pool, phase=phase) for phase in phases)
+
+
+def values(objective: dict[str, Any], **changes: Any) -> list[list[float]]:
+    """Of 4 H20 for 4 USD an hour and 16 L40S for 6, in two draws."""
+    fleets, rates = [fleet("H20", 4), fleet("L40S", 16)], [[20.0, 40.0], [30.0, 24.0]]
+    return _Worths.of(rivals(objective=objective, **changes), fleets, rates, rate_rps=20.0).values
+
+
+def test_values_are_rates_and_money_at_the_rent_of_the_plan() -> None:
+    """At a target of 20 a request/s costs 4 / 20 USD an hour: 2 USD more are 10 requests/s less."""
+    assert values({"kind": "budget", "budget_usd_per_hour": 8}) == [[20.0, 30.0], [40.0, 24.0]]
+    assert values({"kind": "per_dollar"}) == [[20.0, pytest.approx(20.0)], [40.0, pytest.approx(16.0)]]
+    served = values({"kind": "target", "target_rps": 20.0})
+    assert served == [[20.0, pytest.approx(10.0)], [20.0, pytest.approx(10.0)]]
+
+
+def test_split_fleets_win_by_more_than_the_models_bias_towards_them() -> None:
+    fleets, rates = [fleet("H20", 4, (Phase.PREFILL, Phase.DECODE)), fleet("H20", 8)], [[11.0], [10.5]]
+    free, split = (rivals(objective={"kind": "rate"}, serving=serving) for serving in ("auto", "split"))
+    assert _Worths.of(free, fleets, rates, rate_rps=11.0).values == [[pytest.approx(10.0), 10.5]]
+    assert _Worths.of(split, fleets[:1], rates[:1], rate_rps=11.0).values == [[11.0]]
 
 
 @pytest.mark.parametrize("objective", [{"kind": "target", "target_rps": 30}, {"kind": "per_dollar"}])

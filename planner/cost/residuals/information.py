@@ -4,7 +4,8 @@
 |---|---|---|
 | z[k, m] | normal score of the pace of a GPU type in a phase, m, in draw k (`pace_draws`) | 1 |
 | C[m, n] | correlation of the scores: SHARED of types in one phase, else 0 | 1 |
-| r[m] | correlation of what two runs of one configuration show (`TOLD`, by the band's relation) | 1 |
+| r[m] | correlation of what two runs of one configuration show (`TOLD`, by the band's relation; of decode and | 1 |
+|      | aggregated serving: of prefill too few were left out) | |
 | e[m] | deviation of what a run shows around z[m]: sqrt(1 / r^2 - 1), so that the two correlate by r | 1 |
 | V[k, l] | value of decision l in draw k | of the objective |
 | y | what runs show: N(0, C + diag(e^2)) of those that are made | 1 |
@@ -39,7 +40,7 @@ ROUNDING = 1e-9
 
 def shown_noise(band: Band) -> float:
     """e of a run of servers whose rates have this band."""
-    r = TOLD.get(band.relation or Relation.FORMULAS, TOLD[Relation.SAME])
+    r = TOLD[band.relation if band.relation in TOLD else Relation.SAME]
     return math.sqrt(1 / r**2 - 1)
 
 
