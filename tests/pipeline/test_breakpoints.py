@@ -95,10 +95,13 @@ def test_both_sides_are_plans() -> None:
 
 
 def test_prices_break_nothing_where_the_objective_does_not_count_them() -> None:
-    plan = planned(objective={"kind": "rate"}, inventory={"H20": 8})
-    rows, untold = breakpoints(plan, 60)
+    """And what is rented more of alone is no other type."""
+    fleet, target = planned(objective={"kind": "rate"}, inventory={"H20": 8}), {"kind": "target", "target_rps": 40}
+    rows, untold = breakpoints(fleet, 60)
     assert {row.key for row in rows} == {"pace.H20.mixed"}
-    assert not any(row.changes for row in rows)  # there is no other type
+    more, _ = breakpoints(planned(objective=target, inventory={"H20": 16}), 60)
+    assert {row.key for row in more} == {"pace.H20.mixed", "prices_usd_per_gpu_hour.H20"}
+    assert not any(row.changes for row in (*rows, *more))
     assert untold == 0
 
 

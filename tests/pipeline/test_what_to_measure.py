@@ -85,11 +85,11 @@ def test_money_is_the_rent_of_what_is_saved() -> None:
 
 def test_a_longer_operation_ranks_by_worth_and_a_short_one_by_cost() -> None:
     """A month pays for any run here; of a minute's operation the cheapest run loses least."""
-    brief = what_to_measure(rivals(), draws=DRAWS, days=1e-3)
-    costs = [run.cost_usd for run in brief.runs]
-    assert costs == sorted(costs)
-    worths = [run.worth_rps for run in advice().runs]
-    assert worths == sorted(worths, reverse=True)
+    changes = {"inventory": {"A100": 16, "L40S": 16}, "prices_usd_per_gpu_hour": {"A100": 1.0, "L40S": 0.72}}
+    month, minute = (what_to_measure(rivals(**changes), draws=DRAWS, days=days, runs=1).runs[0] for days in (30, 1e-3))
+    assert (month.gpu, minute.gpu) == ("L40S", "A100")
+    assert month.worth_rps > minute.worth_rps
+    assert month.cost_usd > minute.cost_usd
 
 
 def fleet(gpu: str, servers: int, phases: tuple[Phase, ...] = (Phase.MIXED,)) -> tuple[BucketPool, ...]:
@@ -143,14 +143,14 @@ def test_runs_about_one_phase_are_of_that_phase() -> None:
         assert run.requests > run.concurrency > 0
 
 
-def measured(run: ProposedRun, scenario: Scenario, factor: float) -> Scenario:
+def measured(run: ProposedRun, scenario: Scenario, factor: float, load: Load = Load.CLOSED_LOOP) -> Scenario:
     """The scenario with a calibration by the proposed run, whose servers were so many times as fast as predicted."""
     model, parallel = scenario.model, run.parallel
     made = BenchmarkRun(
         row=1,
         gpu=run.gpu,
         model=model.name,
-        load=Load.CLOSED_LOOP,
+        load=load,
         decode=Pool(tp=parallel.tp, dp=parallel.dp, ep=parallel.stage_devices),
         input_tokens=run.input_tokens,
         output_tokens=run.output_tokens,
@@ -196,10 +196,11 @@ def test_the_proposed_run_narrows_the_band_of_a_plan_and_is_then_worth_less() ->
 def test_a_run_of_prompts_alone_calibrates_prefill() -> None:
     split = rivals(inventory={"H20": 4, "L40S": 4}, objective={"kind": "rate"}, serving="split")
     run = next(run for run in what_to_measure(split, draws=16, runs=8).runs if run.phase is Phase.PREFILL)
-    calibration = measured(run, split, 0.7).cost.calibration
-    assert calibration is not None
-    assert [factor.name for factor in calibration.factors] == ["pace_prefill"]
-    assert calibration.factors[0].value < 1
+    for load in (Load.CLOSED_LOOP, Load.SATURATED):
+        calibration = measured(run, split, 0.7, load).cost.calibration
+        assert calibration is not None
+        assert [factor.name for factor in calibration.factors] == ["pace_prefill"]
+        assert calibration.factors[0].value < 1
 
 
 def test_a_seed_gives_the_same_advice_and_fewer_runs_are_the_first_of_more() -> None:
