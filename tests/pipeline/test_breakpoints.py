@@ -1,12 +1,15 @@
 """Breakpoints and swings of a plan: held against plans made anew, ratios of rates, and the bands themselves."""
 
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+import planner
 from planner import pipeline
 from planner.domain import Phase, Plan
 from planner.domain.explanations import WhatIf
@@ -15,7 +18,7 @@ from planner.errors import InputError
 from planner.evaluation.doubts.drawn import at_paces
 from planner.files import scenario_from_document
 from planner.proposing.explaining.breakpoints import breakpoints
-from planner.proposing.explaining.replanning import CLOSE
+from planner.proposing.explaining.replanning import CLOSE, Replanner, first_change
 from planner.proposing.explaining.what_ifs import priced_at
 from planner.report.doubts.page import breakpoint_words, doubt_page, swings
 from planner.report.kit.markdown import page_text
@@ -121,6 +124,22 @@ def test_plans_that_were_searched_for_have_none() -> None:
     with pytest.raises(InputError, match="must be of a plan that was solved for") as refused:
         breakpoints(searched, 1)
     assert refused.value.hint
+
+
+@pytest.mark.study
+def test_the_guide_tells_a_breakpoint_of_the_readmes_budget() -> None:
+    root = Path(planner.__file__).parents[1]
+    document = re.search(r"```yaml\n(name: budget .*?)```", (root / "README.md").read_text(), re.DOTALL)
+    assert document is not None
+    keys = yaml.safe_load(document[1])
+    plan = pipeline.plan(scenario_from_document(keys, origin="README", base=root, summarize=summarize))
+    price = plan.scenario.inventory.item("H20").price_usd_per_gpu_hour
+    key = "prices_usd_per_gpu_hour.H20"
+    row = first_change(Replanner(plan, 600), None, key, priced_at("H20"), price, 4 * price)
+    assert row is not None
+    (line,) = breakpoint_words(replace(swung()[1], breakpoints=(row,)))
+    guide = (root / "planner/cli/docs/guides/doubt.md").read_text()
+    assert f'"{line.rstrip(".")}"' in " ".join(guide.split())
 
 
 @cache

@@ -176,10 +176,14 @@ M = "tests/readme/test_told_figures.py::"
 FLEET = "tests/readme/test_fleet_guide.py::"
 G = "tests/studies/test_told_in_guide.py::"
 DRAWN = "tests/export/test_drawn_fleets_behind_routers.py::"
+BREAKPOINT = "tests/pipeline/test_breakpoints.py::test_the_guide_tells_a_breakpoint_of_the_readmes_budget"
 HELD: dict[str, dict[str, str]] = {
     "doubt": {
         "rates within a bound on TPOT": "tests/cost/test_sure_rates.py::test_so_it_does_of_all_machines_at_hand",
         "A band of rates that forgets": "tests/cost/test_sure_rates.py::test_so_it_does_of_all_machines_at_hand",
+        "the same types serve up to 1.32 USD an hour": BREAKPOINT,
+        "at 1.34:": BREAKPOINT,
+        "63.75 requests/s": BREAKPOINT,
         "choices between two GPU types": "tests/cost/test_worth_of_runs.py::"
         "test_runs_gained_what_they_were_said_to_be_worth",
         "without model and GPU type it was": "tests/cost/test_worth_of_runs.py::"
@@ -307,7 +311,6 @@ HELD: dict[str, dict[str, str]] = {
 }
 ASKED, SOURCE, MEANING = "asked", "source", "meaning"
 STATED: dict[str, dict[str, str]] = {
-    "doubt": {"the same types serve up to 1.34 USD": ASKED, "at 1.36:": ASKED},
     "README": {
         "plans 64 H200, 64 H800 and 128 H20": ASKED,
         "claims 1.4 times the throughput": SOURCE,
