@@ -211,13 +211,22 @@ def place_fleet(saved: FleetPlan, cluster: Cluster, settings: PlacementSettings)
 
 
 def doubt(
-    saved: Plan, settings: DoubtSettings, knowing: int = 0, progress: Callable[[float], None] = lambda _done: None
+    saved: Plan,
+    settings: DoubtSettings,
+    knowing: int = 0,
+    breakpoints_s: float = 0.0,
+    progress: Callable[[float], None] = lambda _done: None,
 ) -> DoubtedPlan:
     """The plan in draws of what is doubted, its pools as they are; in `knowing` of them with what a plan would serve
-    that had been made knowing them. Raises InputError where nothing is doubted, or the plan has no pools."""
+    that had been made knowing them; with breakpoints that are sought for so many seconds of CPU. Raises InputError
+    where nothing is doubted, the plan has no pools, or breakpoints are asked for of one that was not solved for."""
     from planner.evaluation.doubts.plans import doubted, known_better
+    from planner.proposing.explaining.breakpoints import breakpoints
 
     result = doubted(saved, settings, posed, progress)
+    if breakpoints_s:
+        rows, untold = breakpoints(saved, breakpoints_s)
+        result = replace(result, breakpoints=rows, untold_breakpoints=untold)
     return known_better(saved, result, settings, knowing, plan) if knowing else result
 
 

@@ -252,15 +252,16 @@ class PlannedDeployment:
 
         return report.sites_frame(self.record)
 
-    def doubt(self, knowing: int = 0, **doubts: float) -> "PlanInDoubt":
+    def doubt(self, knowing: int = 0, breakpoints_s: float = 0.0, **doubts: float) -> "PlanInDoubt":
         """The plan in draws of what is doubted (`speeds`, `demand`, `prices`, `unavailable`, `draws`); in `knowing` of
-        them beside a plan made knowing them. Raises InputError."""
+        them beside a plan made knowing them; with breakpoints that are sought for so many seconds of CPU. Raises
+        InputError."""
         from planner import pipeline
         from planner.api.replays import PlanInDoubt
         from planner.runs.questions.doubts import doubt_settings
 
         settings = doubt_settings(self.record, **doubts)
-        return PlanInDoubt(pipeline.doubt(self.record, settings, knowing), settings)
+        return PlanInDoubt(pipeline.doubt(self.record, settings, knowing, breakpoints_s=breakpoints_s), settings)
 
     def replay(
         self,

@@ -139,6 +139,11 @@ class PlanInDoubt:
         """One row a draw that was planned for as if known."""
         return page.knowing(self.record).frame()
 
+    @cached_property
+    def swings(self) -> "pd.DataFrame":
+        """One row a doubted thing alone, the widest first."""
+        return page.swings(self.record).frame()
+
     def summary(self) -> str:
         """The report in Markdown."""
         return page_text(page.doubt_page(self.record, self.settings))

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from planner.domain.gpu import GpuSpec
-from planner.domain.layout import Layout, ParallelConfig, Phase
+from planner.domain.layout import ParallelConfig, Phase
 from planner.domain.model.spec import ModelSpec
 
 
@@ -117,6 +117,11 @@ class BenchmarkRun:
         """Whether prefill and decode have GPUs of their own."""
         return self.prefill is not None
 
+    @property
+    def prompts_alone(self) -> bool:
+        """Whether its requests are answered with one token, in a loop: then it takes in prompts, and nothing else."""
+        return self.output_tokens == 1 and self.load in (Load.CLOSED_LOOP, Load.SATURATED) and not self.disaggregated
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedRun:
@@ -219,12 +224,13 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedRun:
-    """A benchmark run that would narrow a decision: a closed loop on one copy of the model.
+    """A benchmark run that would tell of a decision: a closed loop on one copy of the model.
 
-    `parallel`: its degrees, `batch_size` as of an island of that phase. Requests of `input_tokens` in and
+    `parallel`: its degrees, `batch_size` as of a server of that phase. Requests of `input_tokens` in and
     `output_tokens` out tell about `phase` nearly alone; `concurrency` in flight, `requests` in all.
-    `predicted_tokens_per_s` of the copy: of prompts in prefill and of answers in decode; `spread`: how far off that may
-    be (standard deviation of its log). `reduction_rps`: of the regret, beyond the runs proposed before it.
+    `predicted_tokens_per_s` of the copy: of prompts in prefill and else of answers; `spread`: how far off that may be
+    (standard deviation of its log). `hours`: of the copy's GPUs, which cost `cost_usd`. `worth_rps`: of the regret,
+    beyond the runs proposed before it.
     """
 
     gpu: str
@@ -237,41 +243,46 @@ class ProposedRun:
     requests: int
     predicted_tokens_per_s: float
     spread: float
-    reduction_rps: float
+    hours: float
+    cost_usd: float
+    worth_rps: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuringAdvice:
-    """What to measure before deciding on a layout.
+    """What to measure before deciding on pools.
 
-    `layout`: the best by what is known now, its islands in their roles; `layouts`: how many were compared, each the
-    best where the machines are otherwise. `expected_rps`: its mean rate over the draws. `regret_rps`: what deciding now
-    is expected to lose against knowing the machines. `runs`: the most useful first; `considered`: how many runs they
-    were chosen from.
+    `label`: the best by what is known now, of `decisions` that were compared, each the best where servers are otherwise
+    or of one GPU type alone. `expected_rps`: its mean over the draws; `regret_rps`: what deciding now is expected to
+    lose against knowing every pace. `usd_per_rps_hour`: what a request/s costs at the plan's rent, 0 where nothing has
+    a price. `days`: of operation that runs are ranked for. `runs`: the most useful first; `considered`: how
+    many they were chosen from.
     """
 
-    layout: Layout
-    layouts: int
+    label: str
+    decisions: int
     draws: int
+    days: float
     expected_rps: float
     regret_rps: float
+    usd_per_rps_hour: float
     runs: tuple[ProposedRun, ...]
     considered: int
 
     @property
-    def label(self) -> str:
-        """The layout in words: `8 x 2 H100 prefill, 8 x 1 H100 decode` (GPUs of an island x islands)."""
-        return ", ".join(
-            f"{island.size} x {count} {island.gpu} {role.phase.value}"
-            for island, count in self.layout.counts
-            for role in island.role
-        )
-
-    @property
-    def reduction_rps(self) -> float:
+    def worth_rps(self) -> float:
         """What all runs together are expected to save (requests/s)."""
-        return sum(run.reduction_rps for run in self.runs)
+        return sum(run.worth_rps for run in self.runs)
 
     def share(self, amount_rps: float) -> float:
         """A part of the regret; 0 where there is none."""
         return amount_rps / self.regret_rps if self.regret_rps > 0 else 0.0
+
+    def usd_per_day(self, amount_rps: float) -> float | None:
+        """What so many requests/s cost a day; None where nothing has a price."""
+        return 24 * self.usd_per_rps_hour * amount_rps if self.usd_per_rps_hour else None
+
+    def days_to_pay(self, run: ProposedRun) -> float | None:
+        """Days of operation after which a run has paid for itself; None where nothing has a price."""
+        worth = self.usd_per_day(run.worth_rps)
+        return run.cost_usd / worth if worth else None

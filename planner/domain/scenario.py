@@ -16,9 +16,10 @@ from planner.domain.objective import ObjectiveSettings
 from planner.domain.placement import PlacementSettings
 from planner.domain.serving.cost import CostMode, CostSettings, CostSource
 from planner.domain.serving.deploy import DeploySettings
-from planner.domain.serving.doubt import DoubtSettings, PromiseSettings
+from planner.domain.serving.doubt import DoubtSettings
 from planner.domain.serving.network import KvTraffic, NetworkSettings
 from planner.domain.serving.programs import PROGRAMS, Surroundings, router_of
+from planner.domain.serving.promise import PromiseSettings
 from planner.domain.serving.routers import RouterBehaviour, behaviour_of
 from planner.domain.serving.routing import (
     DEFAULT_SERVING,

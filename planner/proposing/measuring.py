@@ -1,68 +1,77 @@
 """What to measure next: the benchmark runs that are expected to save most of what deciding now may lose.
 
-Machines are drawn from what is known of the cost model's factors (`cost.benchmarks.draws`). A decision is what is
-deployed: islands, each with its phase and parallel configuration; who serves which prompts is left to the inner
-problem, as a router can be told anew. Decisions that are best in some draw are judged in every draw. A run shows the
-rate of one configuration on one GPU type; what it is worth follows by `cost.benchmarks.draws`. Comparing
-decisions needs no fine ranges: lengths are cut into at most MOST_RANGES, and islands are of whole nodes where those
-serve. Waiting is not counted beyond what a rate within its service level is, nor are buckets: what GPUs of a type do
-in a phase, which a run shows, hardly hangs on how a router parts the prompts.
+| symbol | meaning | unit |
+|---|---|---|
+| R[k, l] | what fleet l serves within the levels in draw k of the paces (`evaluation.doubts.drawn`) | requests/s |
+| P[l] | its rent; of the fleet that is best as predicted P, which serves R | USD/hour |
+| v | rent of a request/s, P / R | USD/hour |
+| T | rate that is to be served (objective target) | requests/s |
+| b | 1; of split fleets, where the form is free, what is left after the cost model's bias (`worth_of`) | 1 |
+| V[k, l] | b R; of a target min(b R, T) - (P[l] - P) / v; of most per USD b R P / P[l] | requests/s |
+
+A decision is a fleet of pools: what is planned as predicted, where a GPU type is as slow or as fast in a phase as P10
+and P90 of its band, and of each type alone. All are judged in the same draws, requests routed anew. A rate that is not
+served is worth what serving it costs, v. What runs are worth follows by `planner.cost.residuals.information`.
 """
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice, repeat
-from math import ceil, log
-from statistics import fmean, pstdev
+from statistics import fmean
+from typing import Self
 
-from planner.assignment import assign, best_layout, in_role
-from planner.cost import tabulate_placed
-from planner.cost.benchmarks.draws import Draw, choose_measurements, draws_of, in_force, regret
+from planner.cost import judged_runs
+from planner.cost.residuals.band_draws import errors_of
+from planner.cost.residuals.information import Decisions, shown_noise
+from planner.cost.residuals.pace_draws import pace_dimensions, pace_scores, uniform_draws
 from planner.domain import (
-    Assignment,
-    Calibration,
-    ClassPerformance,
-    CostMode,
-    CostSource,
-    Formulation,
-    IslandClass,
-    Layout,
+    Band,
+    BenchmarkRun,
+    BucketPool,
+    Load,
     MeasuringAdvice,
-    ParallelConfig,
-    PerformanceTable,
+    Metric,
+    NamedRun,
+    ObjectiveSettings,
     Phase,
-    PhasePerformance,
+    Pool,
+    Precision,
     ProposedRun,
     Scenario,
-    Sizes,
-    SizeSet,
-    SloSettings,
-    Workload,
+    ServerConfig,
+    ServingForm,
+    worth_of,
 )
+from planner.domain.fleets import on_gpus
 from planner.errors import InfeasibleError, InputError, SolverError
-from planner.evaluation.evaluator import Evaluator
+from planner.evaluation.buckets.prices import BucketPrices
+from planner.evaluation.buckets.service import BucketService
+from planner.evaluation.doubts.drawn import at_paces, bands_of_types, rates_in_draws
 from planner.processes.interrupts import check
-from planner.proposing.certificate import layout_settings, offer_of, single
-from planner.proposing.feasibility import posed, require_room
+from planner.proposing.buckets.robust import as_started
+from planner.proposing.certificate import single
+from planner.proposing.explaining.replanning import pools_of
+from planner.proposing.feasibility import posed
 
-DRAWS = 48
-FEWEST_DRAWS = 12
-MOST_DRAWS = 1000
+DRAWS = 128
+FEWEST_DRAWS = 16
+MOST_DRAWS = 1024
 MOST_RUNS = 8
-MOST_RANGES = 8
-SOLVED = 16  # draws whose best layouts are the decisions
-MOST_LAYOUTS = 10
-CONFIGURATIONS = 2  # of a GPU type and phase
+DAYS = 30.0
+MOST_DECISIONS = 6
 NEGLIGIBLE = 1e-3  # of the rate: runs that save less, and make none after them worth more, change no decision
-GAP = 0.005
-WORK = 10.0
 PROMPT_SHARE = 8  # a run about decode takes in an eighth of its mean context, and answers the rest
 LEAST_PROMPT = 16
+START_HOURS = 0.5
+"""Of a run: to load weights, compile kernels and warm up. A judgement: DeepSeek's 690 GB at 1 GB/s take 12 minutes."""
+
+_SCORE = 1.2815515655446004  # of P90
 
 CanRun = Callable[[ProposedRun], bool]
-_Configuration = tuple[str, Phase, ParallelConfig]
+Fleet = tuple[BucketPool, ...]
+_Key = tuple[str, Phase]
 
 
 def what_to_measure(
@@ -71,57 +80,60 @@ def what_to_measure(
     runs: int = 3,
     draws: int = DRAWS,
     seed: int = 0,
+    days: float = DAYS,
     can_run: CanRun = lambda _: True,
 ) -> MeasuringAdvice:
-    """The `runs` benchmark runs that narrow the scenario's layout most; fewer where fewer change the decision.
+    """The `runs` benchmark runs that are worth most beyond what they cost over so many days of operation, one after the
+    other; fewer where fewer change the decision.
 
-    Only what `can_run` is proposed: an engine does not serve every configuration.
-    Raises InputError where numbers are out of bounds or the scenario's rates do not follow from factors, and as a plan
-    does before it searches; InfeasibleError as the layout programme does, or where service levels hold in no draw.
+    Only what `can_run` is proposed: an engine does not serve every configuration. Raises InputError where numbers are
+    out of bounds or no band says how far speeds may be off, and as a plan does; InfeasibleError where levels hold in no
+    draw.
     """
-    _require_bounds(runs, draws)
-    _require_factors(scenario)
-    coarse = _coarse(scenario)
-    with_room = Evaluator(posed(coarse))
-    require_room(with_room)
-    gpus = [item.gpu for item in scenario.inventory.items]
-    calibration = scenario.cost.calibration
-    central = _Machines.of(coarse, in_force(calibration))
-    drawn = [_Machines.of(coarse, draw) for draw in draws_of(gpus, calibration, count=draws, seed=seed)]
-    decisions = _decisions(central, drawn[:SOLVED])
-    values = [machines.rates_rps(decisions) for machines in drawn]
-    candidates = list(_candidates(central, decisions, can_run))
-    shown = [[log(machines.shown_rps(_configuration(run))) for run in candidates] for machines in drawn]
-    means = [fmean(column) for column in zip(*values, strict=True)]
-    best = max(range(len(decisions)), key=lambda k: means[k])
-    if not means[best] > 0:
+    _require_bounds(runs, draws, days)
+    _require_doubt(scenario)
+    question = posed(scenario)
+    bands = bands_of_types(BucketPrices(question))
+    scores = pace_scores(list(bands), uniform_draws(draws, pace_dimensions(list(bands)), seed))
+    paces = {key: errors_of(bands[key], row) for key, row in scores.items()}
+    plainly = replace(question, scenario=replace(scenario, objective=ObjectiveSettings()))
+    service = BucketService(plainly)
+    fleets = _fleets(scenario, service, bands)
+    rates = rates_in_draws(plainly, fleets, paces)
+    worths = _Worths.of(scenario, fleets, rates, service.priced(fleets[0]).rate_rps)
+    candidates = dict(_candidates(scenario, fleets, bands, can_run))
+    noises = {key: shown_noise(bands[key]) for key in candidates}
+    decisions = Decisions(worths.values, scores, noises, seed)
+    means = decisions.means.tolist()
+    best = means.index(max(means))
+    if not max(rates[best]) > 0:
         raise InfeasibleError(
-            f"scenario {scenario.name}: the plan serves nothing in all {draws} draws of the factors under its service "
-            "levels.",
-            hint="Loosen slo: it holds by the factors' values alone.",
+            f"scenario {scenario.name}: the plan serves nothing in all {draws} draws of how fast servers are under its "
+            "service levels.",
+            hint="Loosen slo: it holds as predicted alone.",
         )
-    chosen = list(choose_measurements(values, shown, runs))
-    while chosen and chosen[-1].reduction < NEGLIGIBLE * means[best]:
+
+    def net(key: _Key, worth: float) -> float:
+        usd = worths.usd_per_rps_hour
+        return 24 * days * usd * worth - candidates[key].cost_usd if usd else worth
+
+    chosen = decisions.best_runs(runs, net)
+    while chosen and chosen[-1].worth < NEGLIGIBLE * means[best]:
         chosen.pop()
     return MeasuringAdvice(
-        layout=decisions[best],
-        layouts=len(decisions),
+        label=_label(fleets[best]),
+        decisions=len(fleets),
         draws=draws,
-        expected_rps=means[best],
-        regret_rps=regret(values),
-        runs=tuple(
-            replace(
-                candidates[choice.measurement],
-                spread=pstdev(row[choice.measurement] for row in shown),
-                reduction_rps=choice.reduction,
-            )
-            for choice in chosen
-        ),
+        days=days,
+        expected_rps=fmean(rates[best]),
+        regret_rps=decisions.regret,
+        usd_per_rps_hour=worths.usd_per_rps_hour,
+        runs=tuple(replace(candidates[choice.key], worth_rps=choice.worth) for choice in chosen),
         considered=len(candidates),
     )
 
 
-def _require_bounds(runs: int, draws: int) -> None:
+def _require_bounds(runs: int, draws: int, days: float) -> None:
     if not 1 <= runs <= MOST_RUNS:
         raise InputError(f"runs: must be from 1 to {MOST_RUNS}, got {runs}.", hint="Two or three are worth their time.")
     if not FEWEST_DRAWS <= draws <= MOST_DRAWS:
@@ -129,217 +141,139 @@ def _require_bounds(runs: int, draws: int) -> None:
             f"draws: must be from {FEWEST_DRAWS} to {MOST_DRAWS}, got {draws}.",
             hint=f"{DRAWS} tell runs apart; more are slower and firmer.",
         )
+    if not 0 < days < math.inf:
+        raise InputError(f"days: must be above 0, got {days:g}.", hint=f"{DAYS:g} is a month.")
 
 
-def _require_factors(scenario: Scenario) -> None:
-    """Raises InputError where rates do not follow from factors, or the objective is not a rate."""
+def _require_doubt(scenario: Scenario) -> None:
+    """Raises InputError where rates have no band, plans no buckets, or the objective is neither a rate nor money."""
     cost, objective = scenario.cost, scenario.objective
-    if cost.mode is CostMode.REFERENCE:
+    if not scenario.bucketed:
         raise InputError(
-            f"scenario {scenario.name}: cost.mode: must be default to ask what to measure, got reference: its "
-            "factors are the paper's.",
-            hint="Set cost.mode to default.",
+            f"scenario {scenario.name}: routing.form: must be buckets to ask what to measure, got "
+            f"{scenario.beyond_buckets or scenario.routing_form.value}.",
+            hint="Set routing.form to buckets, and cost.mode to default.",
         )
-    if cost.source is CostSource.TABULATED:
+    if cost.source is not type(cost)().source:
         raise InputError(
-            f"scenario {scenario.name}: cost.source: must be analytic to ask what to measure, got tabulated: a profile "
-            "is measured already.",
+            f"scenario {scenario.name}: cost.source: must be analytic to ask what to measure, got {cost.source.value}: "
+            "a profile is measured already.",
             hint="Leave cost.source and cost.profile out.",
         )
-    if objective.minimises or objective.kind.row.per_charge:
+    if objective.kind.row.in_watts:
         raise InputError(
-            f"scenario {scenario.name}: objective.kind: must be one whose value is a rate to ask what to measure, got "
+            f"scenario {scenario.name}: objective.kind: must be one of rate or money to ask what to measure, got "
             f"{objective.kind.value}.",
-            hint="Leave objective out, or choose budget with what the fleet may cost.",
+            hint="Leave objective out, or choose target with what has to be served.",
         )
 
 
-def _coarse(scenario: Scenario) -> Scenario:
-    """The scenario off its nodes, its lengths cut into few ranges."""
-    width = scenario.ranges.width
-    cuts = (scenario.workload.input_tokens[-1] + 1) / width
-    ranges = replace(scenario.ranges, width=width * max(1, ceil(cuts / MOST_RANGES)))
-    return replace(scenario, ranges=ranges, cluster=None)
+def _fleets(scenario: Scenario, service: BucketService, bands: Mapping[_Key, Band]) -> list[Fleet]:
+    """Decisions: the one that is best as predicted first, then those of most plans. Raises as a plan does."""
+    plain = replace(scenario, objective=single(scenario.objective), cluster=None)
+
+    def fleet(planned: Scenario) -> Fleet:
+        pools = (replace(pool, share=1.0, weight=0.0) for pool in pools_of(planned).pools)
+        return as_started(service.priced(pools))
+
+    first = fleet(plain)
+    plans: Counter[Fleet] = Counter()
+    for other in _elsewise(plain, bands):
+        check()
+        with suppress(InfeasibleError, SolverError, InputError):  # what cannot be planned proposes nothing
+            plans[fleet(other)] += 1
+    return [first, *(each for each, _ in plans.most_common() if each != first)][:MOST_DECISIONS]
+
+
+def _elsewise(scenario: Scenario, bands: Mapping[_Key, Band]) -> Iterator[Scenario]:
+    """Each GPU type alone; and servers of a type and phase as slow as P10 of their band, or as fast as P90."""
+    counts = scenario.inventory.counts
+    if len(counts) > 1:
+        yield from (on_gpus(scenario, {gpu: count}) for gpu, count in counts)
+    yield from (at_paces(scenario, {key: pace}) for key, band in bands.items() for pace in (band.low, band.high))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Machines:
-    """Decisions judged where the machines are as in one draw."""
+class _Worths:
+    """`values`: V, a row a draw; `usd_per_rps_hour`: v, 0 where nothing has a price."""
 
-    scenario: Scenario
-    evaluator: Evaluator
-    draw: Draw
+    values: list[list[float]]
+    usd_per_rps_hour: float
 
     @classmethod
-    def of(cls, scenario: Scenario, draw: Draw) -> "_Machines":
-        """The scenario under the factors of a draw."""
-        drawn = replace(scenario, cost=replace(scenario.cost, calibration=draw.calibration))
-        return cls(scenario=drawn, evaluator=Evaluator(posed(drawn)), draw=draw)
+    def of(cls, scenario: Scenario, fleets: Sequence[Fleet], rates: Sequence[Sequence[float]], rate_rps: float) -> Self:
+        """Of fleets whose rates in the draws are these; `rate_rps`: R."""
+        objective, rents = single(scenario.objective), [_rent(scenario, fleet) for fleet in fleets]
+        usd = rents[0] / (objective.target_rps if objective.minimises else rate_rps)
+        columns = []
+        for fleet, row, rent in zip(fleets, rates, rents, strict=True):
+            unbiased = [_unbiased(scenario, fleet, rate) for rate in row]
+            if objective.minimises:
+                columns.append([min(rate, objective.target_rps) - (rent - rents[0]) / usd for rate in unbiased])
+            elif objective.kind.row.per_charge:
+                columns.append([rate * rents[0] / rent for rate in unbiased])
+            else:
+                columns.append(unbiased)
+        return cls(values=[list(row) for row in zip(*columns, strict=True)], usd_per_rps_hour=usd)
 
-    @property
-    def workload(self) -> Workload:
-        """In ranges."""
-        return self.evaluator.question.workload
 
-    def best(self, sizes: Sizes) -> Layout:
-        """The best decision, nearly. Raises as `best_layout` and `assign` do."""
-        plain = offer_of(self.scenario, self.evaluator, sizes)
-        rows = tuple(tuple(_scaled(row, self.draw) for row in rows) for rows in plain.options)
-        settings = layout_settings(self.scenario)
-        quick = replace(settings, gap=max(settings.gap, GAP), work_limit=min(settings.work_limit, WORK))
-        layout = best_layout(replace(plain, options=rows), single(self.scenario.objective), quick, few=True).layout
-        table = PerformanceTable(ranges=self.workload.ranges, classes=tuple(row for of_type in rows for row in of_type))
-        return Layout.of(self._at_work(table, layout.plain))
+def _unbiased(scenario: Scenario, fleet: Fleet, rate_rps: float) -> float:
+    """What a rate counts as where split fleets are compared with aggregated ones."""
+    aggregated = all(pool.phase is Phase.MIXED for pool in fleet)
+    if scenario.serving_form is not ServingForm.AUTO or aggregated:
+        return rate_rps
+    return worth_of(rate_rps, ServingForm.SPLIT)
 
-    def _at_work(self, table: PerformanceTable, layout: Layout) -> Iterator[IslandClass]:
-        """The islands of a layout in what they do."""
-        for duty in self._assigned(table, layout).duties:
-            performance = table.row(duty.island).phase(duty.phase)
-            if performance.serves:
-                yield from repeat(in_role(duty.island, duty.phase, performance), duty.count)
 
-    def _assigned(self, table: PerformanceTable, layout: Layout) -> Assignment:
-        settings = replace(self.scenario.assignment, formulation=Formulation.MAX_RATE)
-        return assign(table, layout, settings, self.scenario.network, self.evaluator.question.kv)
+def _rent(scenario: Scenario, fleet: Fleet) -> float:
+    """USD/hour of its GPUs."""
+    return sum(scenario.inventory.item(pool.gpu).price_usd_per_gpu_hour * pool.gpus for pool in fleet)
 
-    def rates_rps(self, decisions: Sequence[Layout]) -> list[float]:
-        """What each serves here (requests/s); 0 where a range is out of reach. Raises SolverError as `assign` does."""
-        islands = dict.fromkeys(island for decision in decisions for island, _ in decision.counts)
-        table = PerformanceTable(ranges=self.workload.ranges, classes=tuple(self._in_role(i) for i in islands))
-        rates = []
-        for decision in decisions:
-            check()
-            try:
-                rates.append(self._assigned(table, decision).throughput_rps)
-            except InfeasibleError:
-                rates.append(0.0)
-        return rates
 
-    def _in_role(self, island: IslandClass) -> ClassPerformance:
-        """What islands do here in the configuration that was decided on."""
-        (role,) = island.role
-        none = (False,) * len(self.workload.ranges)
-        half = self._performance(island.gpu, role.phase, role.parallel, self.draw.calibration, self.scenario.slo)
-        prefills = role.phase is Phase.PREFILL
-        row = ClassPerformance(
-            island=island,
-            prefill=half if prefills else half.among(none),
-            decode=half.among(none) if prefills else half,
+def _label(fleet: Fleet) -> str:
+    """`2 x 8 H20 mixed`: servers x GPUs of one."""
+    pools: Counter[tuple[int, str, Phase]] = Counter()
+    for pool in fleet:
+        pools[pool.server.parallel.devices, pool.gpu, pool.phase] += pool.count
+    return ", ".join(f"{count} x {devices} {gpu} {phase.value}" for (devices, gpu, phase), count in pools.items())
+
+
+def _candidates(
+    scenario: Scenario, fleets: Sequence[Fleet], bands: Mapping[_Key, Band], can_run: CanRun
+) -> Iterator[tuple[_Key, ProposedRun]]:
+    """A run of each GPU type and phase that decisions deploy: of the configuration that most of their GPUs have."""
+    used: Counter[tuple[_Key, ServerConfig]] = Counter()
+    for fleet in fleets:
+        for pool in fleet:
+            used[(pool.gpu, pool.phase), pool.server] += pool.gpus
+    for key in sorted({key for key, _ in used if key in bands}):
+        servers = sorted(
+            (server for other, server in used if other == key), key=lambda server: (-used[key, server], server)
         )
-        return _scaled(row, self.draw)
-
-    def on_bench(self, configuration: _Configuration) -> PhasePerformance:
-        """What one copy does by itself, without service levels and without a router before it."""
-        return self._performance(*configuration, self.draw.on_bench, None)
-
-    def _performance(
-        self, gpu: str, phase: Phase, parallel: ParallelConfig, calibration: Calibration, slo: SloSettings | None
-    ) -> PhasePerformance:
-        return tabulate_placed(
-            self.scenario.inventory.item(gpu).gpu,
-            phase,
-            parallel,
-            model=self.scenario.model,
-            workload=self.workload,
-            settings=replace(self.scenario.cost, calibration=calibration),
-            slo=slo,
-        )
-
-    def shown_rps(self, configuration: _Configuration) -> float:
-        """The rate that a run of the configuration shows here (requests/s of its range)."""
-        bench, (gpu, phase, _) = self.on_bench(configuration), configuration
-        j = _nearest(bench, self.workload)
-        assert j is not None, "what fits into memory does not depend on factors"
-        return bench.rates_rps[j] * self.draw.multiple(gpu, phase)
+        proposed = (_proposed(scenario, key, server, bands[key]) for server in servers)
+        run = next((run for run in proposed if run is not None and can_run(run)), None)
+        if run is not None:
+            yield key, run
 
 
-def _scaled(row: ClassPerformance, draw: Draw) -> ClassPerformance:
-    """The row at the draw's multiples of its rates."""
-
-    def half(phase: Phase, performance: PhasePerformance) -> PhasePerformance:
-        by = draw.multiple(row.island.gpu, phase)
-        return replace(
-            performance,
-            rates_rps=tuple(rate * by for rate in performance.rates_rps),
-            step_ms=tuple(ms / by for ms in performance.step_ms),
-            service_ms=tuple(ms / by for ms in performance.service_ms),
-        )
-
-    return replace(
-        row,
-        prefill=half(Phase.PREFILL, row.prefill),
-        decode=half(Phase.DECODE, row.decode),
-        further=tuple((phase, half(phase, performance)) for phase, performance in row.further),
-    )
-
-
-def _decisions(central: _Machines, drawn: Sequence[_Machines]) -> list[Layout]:
-    """What is best by the factors in force, then what is in the draws, the most frequent first."""
-    sizes, first = _first(central)
-    best: Counter[Layout] = Counter()
-    for machines in drawn:
-        check()
-        with suppress(InfeasibleError, SolverError):  # a draw that is not solved in time proposes nothing
-            best[machines.best(sizes)] += 1
-    others = [decision for decision, _ in best.most_common() if decision != first]
-    return [first, *others][:MOST_LAYOUTS]
-
-
-def _first(central: _Machines) -> tuple[Sizes, Layout]:
-    """Sizes of islands that suit the scenario, and the best decision of these. Raises as `_Machines.best` does."""
-    size_set = central.scenario.search.sizes
-    every = size_set in (SizeSet.ALL, SizeSet.WHOLE_NODES)
-    size_sets = (_whole_hosts(central.scenario), SizeSet.POWERS_OF_TWO) if every else ()
-    for sizes in size_sets:
-        with suppress(InfeasibleError):
-            return sizes, central.best(sizes)
-    return size_set, central.best(size_set)
-
-
-def _whole_hosts(scenario: Scenario) -> tuple[int, ...]:
-    """Sizes without parts of a host: which parts are best hangs on more than the GPU types that are compared."""
-    host = max(item.gpu.gpus_per_host for item in scenario.inventory.items)
-    return tuple(range(host, max(item.count for item in scenario.inventory.items) + 1, host))
-
-
-def _candidates(central: _Machines, decisions: Sequence[Layout], can_run: CanRun) -> Iterator[ProposedRun]:
-    """Runs of what the decisions deploy: by GPU type and phase the configurations that most of their GPUs have."""
-    used: Counter[_Configuration] = Counter()
-    for decision in decisions:
-        for island, count in decision.counts:
-            (role,) = island.role
-            used[island.gpu, role.phase, replace(role.parallel, replicas=1)] += count * island.size
-    for kind in sorted({(gpu, phase) for gpu, phase, _ in used}):
-        configurations = sorted((key for key in used if key[:2] == kind), key=lambda key: (-used[key], key))
-        proposed = (_proposed(central, configuration) for configuration in configurations)
-        yield from islice((run for run in proposed if run is not None and can_run(run)), CONFIGURATIONS)
-
-
-def _configuration(run: ProposedRun) -> _Configuration:
-    return run.gpu, run.phase, run.parallel
-
-
-def _nearest(bench: PhasePerformance, workload: Workload) -> int | None:
-    """The range nearest to the mean prompt that is served."""
-    served = [j for j, rate in enumerate(bench.rates_rps) if rate > 0]
-    mean = workload.mean_input_tokens
-    return min(served, key=lambda j: abs(workload.ranges[j].mean_input_tokens - mean), default=None)
-
-
-def _proposed(central: _Machines, configuration: _Configuration) -> ProposedRun | None:
-    """The run of a configuration, by the factors in force; None where one copy by itself serves no range."""
-    gpu, phase, parallel = configuration
-    bench, workload = central.on_bench(configuration), central.workload
-    j = _nearest(bench, workload)
-    if j is None:
+def _proposed(scenario: Scenario, key: _Key, server: ServerConfig, band: Band) -> ProposedRun | None:
+    """The run of a server; None of pipelines, whose results no calibration reads, and where nothing is predicted."""
+    (gpu, phase), parallel, workload = key, server.parallel, scenario.workload
+    prompt, answer = workload.mean_input_tokens, workload.mean_output_tokens
+    if parallel.pp > 1:
         return None
-    span = workload.ranges[j]
-    answer = workload.mean_output_tokens if span.mean_output_tokens is None else span.mean_output_tokens
-    prefills = phase is Phase.PREFILL
-    batch = max(1, bench.batch_sizes[j])
-    longest = central.scenario.model.max_context - 1
-    tokens_in, tokens_out = _lengths(phase, span.mean_input_tokens, answer, longest)
-    concurrency = batch * parallel.dp * (2 if prefills else 1)  # prompts wait for the step after this one
+    tokens_in, tokens_out = _lengths(phase, prompt, answer, scenario.model.max_context - 1)
+    if phase is Phase.PREFILL:  # as many prompts wait as a step takes
+        batch = max(1, math.ceil(server.tokens_per_step / tokens_in))
+        concurrency, rounds = 2 * batch * parallel.dp, 16
+    else:
+        batch = max(1, server.batch_size)
+        concurrency, rounds = batch * parallel.dp, 4  # beginning and end are not of the loop
+    tokens_per_s = _predicted_tokens_per_s(scenario, key, server, (tokens_in, tokens_out), concurrency)
+    if not tokens_per_s:
+        return None
+    counted = tokens_in if phase is Phase.PREFILL else tokens_out
+    hours = START_HOURS + rounds * concurrency * counted / tokens_per_s / 3600
     return ProposedRun(
         gpu=gpu,
         phase=phase,
@@ -348,18 +282,52 @@ def _proposed(central: _Machines, configuration: _Configuration) -> ProposedRun 
         input_tokens=tokens_in,
         output_tokens=tokens_out,
         concurrency=concurrency,
-        requests=concurrency * (16 if prefills else 4),  # beginning and end are not of the loop
-        predicted_tokens_per_s=bench.rates_rps[j] * (span.mean_input_tokens if prefills else answer),
-        spread=0.0,  # and what it is worth: of the draws
-        reduction_rps=0.0,
+        requests=rounds * concurrency,
+        predicted_tokens_per_s=tokens_per_s,
+        spread=math.log(band.high / band.low) / (2 * _SCORE),
+        hours=hours,
+        cost_usd=hours * parallel.devices * scenario.inventory.item(gpu).price_usd_per_gpu_hour,
     )
+
+
+def _predicted_tokens_per_s(
+    scenario: Scenario, key: _Key, server: ServerConfig, tokens: tuple[int, int], concurrency: int
+) -> float:
+    """What `planner cost accuracy` predicts of the run, of the whole server; 0 where it predicts nothing."""
+    (gpu, phase), parallel, model = key, server.parallel, scenario.model
+    drafted = scenario.cost.drafting.drafted if server.drafted is None else server.drafted
+    run = BenchmarkRun(
+        row=1,
+        gpu=gpu,
+        model=model.name,
+        load=Load.CLOSED_LOOP,
+        decode=Pool(tp=parallel.tp, dp=parallel.dp, ep=parallel.stage_devices if model.routed_experts else 1),
+        input_tokens=tokens[0],
+        output_tokens=tokens[1],
+        measured=((Metric.OUTPUT_RATE, 1.0),),
+        concurrency=concurrency,
+        engine=scenario.cost.engine or "vllm",
+        precision=Precision(
+            weight_bytes=model.weight_bytes,
+            expert_bytes=model.expert_bytes,
+            kv_bytes=model.kv_bytes,
+            mtp_tokens=drafted,
+        ),
+    )
+    named = NamedRun(run=run, gpu=scenario.inventory.item(gpu).gpu, model=model)
+    (figure,) = judged_runs([named], scenario.cost.calibration)
+    requests = (figure.predicted or 0.0) * parallel.devices / tokens[1]
+    return requests * (tokens[0] if phase is Phase.PREFILL else tokens[1])
 
 
 def _lengths(phase: Phase, prompt: float, answer: float, longest: int) -> tuple[int, int]:
     """Tokens in and out of a run that is nearly all of one phase: prompts as they are and one token, or short prompts
-    whose answers have the same mean context."""
+    whose answers have the same mean context; of both phases requests as they are."""
     if phase is Phase.PREFILL:
         return min(longest - 1, round(prompt)), 1
+    if phase is Phase.MIXED:
+        tokens_in = min(max(1, round(prompt)), longest - 2)
+        return tokens_in, max(2, min(round(answer), longest - tokens_in))
     context = prompt + answer / 2
     tokens_in = min(max(LEAST_PROMPT, round(context / PROMPT_SHARE)), longest // 2)
-    return tokens_in, max(1, min(round(2 * (context - tokens_in)), longest - tokens_in))
+    return tokens_in, max(2, min(round(2 * (context - tokens_in)), longest - tokens_in))

@@ -31,12 +31,15 @@ def small_plan() -> Plan:
 
 def test_the_command_tells_odds_and_writes_its_files(planner: Command, here: Path) -> None:
     files.write_run(Path("run"), {"plan.json": files.encode_plan(small_plan())})
-    answer = planner("doubt", "run", "--draws", "32", "--demand", "0.2", "--sure", "0.85", "--out", "doubt", "--json")
+    doubts = ("--draws", "32", "--demand", "0.2", "--breakpoints", "20")
+    answer = planner("doubt", "run", *doubts, "--sure", "0.85", "--out", "doubt", "--json")
     assert answer.status == 0
+    assert {row["thing"].split()[0] for row in answer.json["swings"]} == {"H20", "the"}
+    assert {row["key"] for row in answer.json["breakpoints"]} == {"pace.H20.mixed"}
     row = next(row for row in answer.json["sure"] if row["sure"] == 0.8)
     assert 0 < row["rate_rps"] < answer.json["rate_rps"]
     assert answer.json["asked_rps"] < row["rate_rps"]
-    assert {path.name for path in Path("doubt").iterdir()} == {"doubt.md", "doubt.html", "draws.csv"}
+    assert {path.name for path in Path("doubt").iterdir()} == {"doubt.md", "doubt.html", "draws.csv", "swings.csv"}
     assert len(Path("doubt/draws.csv").read_text().splitlines()) == 33
     text = planner("doubt", "run", "--draws", "32", "--demand", "0.2").out
     assert f"80 % sure: {rate(row['rate_rps'])} requests/s" in text

@@ -10,12 +10,14 @@ from planner.errors import EXIT_BAD_INPUT, EXIT_DONE
 
 RIVALS = """\
 name: rivals
-model: llama-3.1-70b
+model: qwen3-30b-a3b-fp8
 workload: azure-conv-2023
-inventory: {H100: 16, MI300X: 16}
-prices_usd_per_gpu_hour: {H100: 2.0, MI300X: 2.0}
-objective: {kind: budget, budget_usd_per_hour: 32}
-search: {method: exact}
+inventory: {H20: 16, L40S: 16}
+prices_usd_per_gpu_hour: {H20: 1.0, L40S: 0.375}
+objective: {kind: budget, budget_usd_per_hour: 8}
+serving: aggregated
+ranges: {width: 4096}
+routing: {most: 1}
 """
 
 
@@ -27,36 +29,40 @@ def rivals(here: Path) -> Path:
 
 
 def test_runs_are_ranked_and_come_as_commands(planner: Command, rivals: Path) -> None:
-    answer = planner("cost", "measure", rivals, "--draws", 12)
+    answer = planner("cost", "measure", rivals, "--draws", 16)
     assert (answer.status, answer.err) == (EXIT_DONE, "")
-    for words in ("What to measure next", "Deciding now is expected to lose", "saves requests/s", "MI300X"):
+    for words in (
+        "What to measure next",
+        "Deciding now is expected to lose",
+        "saves requests/s",
+        "L40S",
+        "it has paid",
+    ):
         assert words in answer.out
     lines = answer.out.splitlines()
-    assert any(
-        line.startswith("vllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size=") for line in lines
-    )
+    assert any(line.startswith("vllm serve Qwen/Qwen3-30B-A3B") for line in lines)
     assert any(line.startswith("vllm bench serve --backend openai ") for line in lines)
 
 
 def test_json_has_the_same_rows(planner: Command, rivals: Path) -> None:
-    options = ("--draws", 12, "--runs", 2, "--engine", "sglang", "--tool", "aiperf", "--json")
+    options = ("--draws", 16, "--runs", 2, "--engine", "sglang", "--tool", "aiperf", "--json")
     found = planner("cost", "measure", rivals, *options).json
     assert found["scenario"] == "rivals"
     assert 1 <= len(found["runs"]) <= 2
     assert [run["rank"] for run in found["runs"]] == list(range(1, len(found["runs"]) + 1))
     first = found["runs"][0]
-    assert first["gpu"] == "MI300X"
+    assert first["gpu"] == "L40S"
     assert first["gpus"] == first["tp"] * first["dp"] * first["pp"]
     assert 0 < first["share"] <= 1
-    assert found["reduction_rps"] == pytest.approx(sum(run["reduction_rps"] for run in found["runs"]))
+    assert found["worth_rps"] == pytest.approx(sum(run["worth_rps"] for run in found["runs"]))
+    assert first["days_to_pay"] == pytest.approx(first["cost_usd"] / first["worth_usd_per_day"])
     assert shlex.split(first["load"])[:2] == ["aiperf", "profile"]
     assert shlex.split(first["serve"][0])[:3] == ["python3", "-m", "sglang.launch_server"]
 
 
 def test_where_nothing_is_worth_measuring_that_is_said(planner: Command, rivals: Path) -> None:
-    alone = RIVALS.replace("H100: 16, MI300X: 16", "H100: 16") + "routing: {form: table}\n"  # every cut is at hand
-    rivals.write_text(alone, encoding="utf-8")
-    answer = planner("cost", "measure", rivals, "--draws", 12)
+    rivals.write_text(RIVALS.replace("H20: 16, L40S: 16", "H20: 16"), encoding="utf-8")
+    answer = planner("cost", "measure", rivals, "--draws", 16)
     assert answer.status == EXIT_DONE
     assert "No run is worth its time" in answer.out
     assert "vllm serve" not in answer.out
@@ -66,7 +72,7 @@ def test_where_nothing_is_worth_measuring_that_is_said(planner: Command, rivals:
     ("options", "said"),
     [
         (("--runs", "0"), "runs: must be from 1 to 8, got 0."),
-        (("--draws", "3"), "draws: must be from 12 to 1000, got 3."),
+        (("--draws", "3"), "draws: must be from 16 to 1024, got 3."),
         (("--seed", "-1"), "--seed"),
         (("--engine", "trt"), "Engine 'trt': must be one of vllm, sglang."),
         (("--tool", "wrk"), "Tool 'wrk': must be one of vllm, aiperf."),
@@ -84,9 +90,15 @@ def test_a_scenario_that_is_none_is_refused(planner: Command, here: Path) -> Non
     assert "none.yaml" in answer.err
 
 
-def test_the_papers_mode_has_no_factors_to_measure(planner: Command, rivals: Path) -> None:
-    text = RIVALS.replace("llama-3.1-70b", "deepseek-v3").replace("MI300X", "H200") + "cost: {mode: reference}\n"
-    rivals.write_text(text, encoding="utf-8")
+def test_a_run_folder_is_asked_about_its_scenario(planner: Command, rivals: Path) -> None:
+    assert planner("plan", rivals, "--out", "run").status == EXIT_DONE
+    of_run, of_scenario = (planner("cost", "measure", where, "--draws", 16, "--json").json for where in ("run", rivals))
+    assert of_run == of_scenario
+
+
+def test_the_papers_mode_has_no_band_to_narrow(planner: Command, rivals: Path) -> None:
+    text = RIVALS.replace("qwen3-30b-a3b-fp8", "deepseek-v3").replace("aggregated", "split")
+    rivals.write_text(text.replace("L40S", "H200").replace("routing: {most: 1}", "cost: {mode: reference}"))
     answer = planner("cost", "measure", rivals)
     assert (answer.status, answer.out) == (EXIT_BAD_INPUT, "")
-    assert "cost.mode: must be default" in answer.err
+    assert "must be buckets to ask what to measure, got cost.mode: reference" in answer.err

@@ -31,6 +31,7 @@ FEWEST = 40
 """Residuals of a slice; of fewer, P10 and P90 tell less than those of the larger slice."""
 FIRST_NEW_YEAR = 2025
 TAIL = 0.1
+EDGE = 0.01
 COLUMNS = {
     Relation.SAME: "by_configuration",
     Relation.ENGINE: "by_engine",
@@ -40,8 +41,11 @@ COLUMNS = {
 HEAD = '''"""How far left-out measurements were off, and what was measured. Made by tests/cost/make_bands.py.
 
 `MEASURED`: GPU family, GPU type, model, its parameters (count: the same at every precision), engines. `ROWS`: figure,
-relation, slice, P10 and P90 of ln(measured / predicted) of rates, left-out points.
+relation, slice, P10 and P90 of ln(measured / predicted) of rates, left-out points. `TOLD`: of a relation, how far what
+one run of a configuration was off tells of another's, at other lengths or with other requests in flight: correlation.
 """
+
+from planner.domain import Relation
 
 # fmt: off
 '''
@@ -218,7 +222,37 @@ def text(found: Iterable[Point]) -> str:
         f'    ("{row.figure}", "{row.relation}", "{row.slice}", {row.log_low:g}, {row.log_high:g}, {row.points}),'
         for row in table(residuals(listed))
     ]
-    return "\n".join([*lines, ")", ""])
+    lines += [")", "TOLD: dict[Relation, float] = {"]
+    lines += [
+        f"    Relation.{relation.name}: {told:.2f}," for relation, told in told_by_runs(residuals(listed)).items()
+    ]
+    return "\n".join([*lines, "}", ""])
+
+
+def told_by_runs(known: Iterable[Residual]) -> dict[Relation, float]:
+    """Correlation of what two runs of one configuration are off in decode and aggregated serving, each configuration of
+    two or more runs counted once; of prefill there are too few. The outermost hundredth of residuals counts as its
+    edge, so that no single run decides."""
+    listed, told = list(known), {}
+    for relation in Relation:
+        together = alone = 0.0
+        for figure in (Phase.DECODE, Phase.MIXED):
+            of_figure = [r for r in listed if r.figure is figure and relation in r.logs]
+            if not of_figure:
+                continue
+            logs = np.array([residual.logs[relation] for residual in of_figure])
+            inside = np.clip(logs, *np.quantile(logs, [EDGE, 1 - EDGE])) - np.median(logs)
+            configurations: dict[tuple[object, ...], list[float]] = {}
+            for residual, log in zip(of_figure, inside.tolist(), strict=True):
+                configurations.setdefault(residual.configuration, []).append(log)
+            for row in configurations.values():
+                count, squares = len(row), sum(log**2 for log in row)
+                if count > 1:
+                    together += (sum(row) ** 2 - squares) / (count * (count - 1))
+                    alone += squares / count
+        if alone:
+            told[relation] = round(together / alone, 2)
+    return told
 
 
 def main() -> None:

@@ -1,108 +1,110 @@
-"""What measurements are worth: theory of preposterior analysis, on made-up decisions."""
+"""What runs would tell of a decision: held against theory of preposterior analysis, and against made-up outcomes."""
+
+import math
 
 import numpy as np
 import pytest
 
-from planner.cost.benchmarks.draws import NOISE, choose_measurements, reduction, regret
+from planner.cost.residuals.band_draws import SHARED
+from planner.cost.residuals.band_table import TOLD
+from planner.cost.residuals.information import Decisions, shown_noise
+from planner.cost.residuals.pace_draws import pace_dimensions, pace_scores, uniform_draws
+from planner.domain import Band, Phase, Relation
 
-DRAWS = 4000
-Table = list[list[float]]
-
-
-def two_types(seed: int = 0, sds: tuple[float, float] = (0.5, 0.5)) -> tuple[Table, Table]:
-    """Two decisions; the first rests on type A alone, the second is worth 1 for sure. B plays no part."""
-    logs = np.random.default_rng(seed).normal(0.0, sds, size=(DRAWS, 2))
-    return np.column_stack([1.0 + logs[:, 0], np.ones(DRAWS)]).tolist(), logs.tolist()
-
-
-def test_the_type_that_decides_is_the_one_to_measure() -> None:
-    values, shown = two_types()
-    (first, *others) = choose_measurements(values, shown, 2)
-    assert first.measurement == 0
-    assert first.reduction > 0.9 * regret(values)
-    assert sum(choice.reduction for choice in others) < 0.02 * first.reduction
+A, B, OTHER = ("A", Phase.DECODE), ("B", Phase.DECODE), ("A", Phase.PREFILL)
+KEYS = [A, B, OTHER]
+SD = 0.5
 
 
-def test_a_perfect_measurement_of_a_gamble_is_worth_what_theory_says() -> None:
-    """E max(x, 0) - max(E x, 0) of x ~ N(0, s) is s / sqrt(2 pi); noise e leaves s^2 / sqrt(s^2 + e^2) of s."""
-    values, shown = two_types()
-    expected = 0.5 / np.sqrt(2 * np.pi)
-    assert regret(values) == pytest.approx(expected, rel=0.05)
-    assert reduction(values, shown, [0], noise=0.0) == pytest.approx(expected, rel=0.05)
-    assert reduction(values, shown, [0], noise=0.5) == pytest.approx(expected / np.sqrt(2), rel=0.06)
+def decisions(noise: float = 0.5, draws: int = 1024, seed: int = 0) -> Decisions:
+    """Two decisions: the first rests on type A in decode alone, the second is worth 1 for sure."""
+    scores = pace_scores(KEYS, uniform_draws(draws, pace_dimensions(KEYS), seed))
+    values = np.column_stack([1.0 + SD * scores[A], np.ones(draws)])
+    return Decisions(values, scores, dict.fromkeys(KEYS, noise), seed)
 
 
-def test_where_one_decision_is_best_throughout_nothing_is_regretted() -> None:
-    values, shown = two_types(sds=(0.1, 0.1))
-    dominated = [[row[0] + 5.0, row[1]] for row in values]
-    assert regret(dominated) == 0.0
-    assert choose_measurements(dominated, shown, 2) == ()
+def gamble(noise: float, correlation: float = 1.0) -> float:
+    """E max(E[x | y], 1) - 1 of x ~ N(1, SD), of which y tells so much."""
+    return correlation * SD / math.sqrt(1 + noise**2) / math.sqrt(2 * math.pi)
 
 
-def test_one_decision_alone_regrets_nothing() -> None:
-    values, shown = two_types()
-    assert regret([[row[0]] for row in values]) == 0.0
-    assert choose_measurements([[row[0]] for row in values], shown, 2) == ()
+@pytest.mark.parametrize("noise", [0.3, 0.9, 2.8])
+def test_a_run_is_worth_what_theory_says(noise: float) -> None:
+    made = decisions(noise, draws=2048)
+    assert made.worth([A]) == pytest.approx(gamble(noise), rel=0.05, abs=0.003)
+    assert made.regret == pytest.approx(gamble(0.0), rel=0.02)
 
 
-def test_the_more_is_known_the_less_a_measurement_is_worth() -> None:
-    worth = []
-    for sd in (0.6, 0.3, 0.15, 0.05):
-        values, shown = two_types(sds=(sd, 0.5))
-        worth.append(reduction(values, shown, [0]))
-    assert worth == sorted(worth, reverse=True)
-    assert worth[0] > 8 * worth[-1]
+def test_a_run_of_another_type_tells_what_a_phase_shares() -> None:
+    made = decisions(0.4, draws=2048)
+    assert made.worth([B]) == pytest.approx(gamble(0.4, SHARED), rel=0.1)
+    assert made.worth([OTHER]) < 0.03 * made.worth([A])
 
 
-def test_a_noisier_measurement_is_worth_less() -> None:
-    values, shown = two_types()
-    worth = [reduction(values, shown, [0], noise=noise) for noise in (0.0, NOISE, 0.5, 5.0)]
-    assert worth == sorted(worth, reverse=True)
+def test_runs_together_are_worth_what_theory_says() -> None:
+    """Of A and B the posterior of A has the variance that Bayes leaves."""
+    noise = 0.6
+    shown = np.array([[1.0, SHARED], [SHARED, 1.0]]) + noise**2 * np.eye(2)
+    told = np.array([1.0, SHARED])
+    explained = math.sqrt(told @ np.linalg.solve(shown, told))
+    made = decisions(noise)
+    assert made.worth([A, B]) == pytest.approx(SD * explained / math.sqrt(2 * math.pi), rel=0.05)
 
 
-def rivals(seed: int, decisions: int = 4, types: int = 5, draws: int = 60) -> tuple[Table, Table]:
-    """Decisions that rest on all types by chance, in few draws, as a scenario's are."""
+@pytest.mark.parametrize("seed", range(2))
+def test_worth_is_what_deciding_by_made_up_outcomes_gains(seed: int) -> None:
+    """Machines are drawn, a run of each is made up, and the decision that is then best is judged on them."""
     rng = np.random.default_rng(seed)
-    logs = rng.normal(0.0, rng.uniform(0.05, 0.4, size=types), size=(draws, types))
-    values = 10 + logs @ rng.normal(0.0, 1.0, size=(types, decisions)) + rng.normal(0.0, 0.1, size=decisions)
-    return values.tolist(), logs.tolist()
+    scores = pace_scores(KEYS, uniform_draws(1024, pace_dimensions(KEYS), seed))
+    slopes = rng.normal(0.0, 1.0, size=(3, 3))
+
+    def values(z: np.ndarray) -> np.ndarray:
+        return np.exp(0.2 * z @ slopes)
+
+    z = np.stack([scores[key] for key in KEYS], axis=1)
+    made = Decisions(values(z), scores, dict.fromkeys(KEYS, 0.7), seed)
+    true = pace_scores(KEYS, rng.uniform(size=(4000, pace_dimensions(KEYS))))
+    machines = np.stack([true[key] for key in KEYS], axis=1)
+    truth, now = values(machines), int(made.means.argmax())
+    shown = machines[:, 0] + 0.7 * rng.standard_normal(len(machines))
+    weights = np.exp(-0.5 * ((shown[:, None] - z[:, 0]) / 0.7) ** 2)
+    then = (weights @ made.values / weights.sum(axis=1, keepdims=True)).argmax(axis=1)
+    gained = truth[np.arange(len(truth)), then] - truth[:, now]
+    assert made.worth([A]) == pytest.approx(gained.mean(), abs=3 * gained.std() / math.sqrt(len(gained)) + 0.003)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_one_greedy_choice_is_the_best_of_all(seed: int) -> None:
-    values, shown = rivals(seed)
-    by_enumeration = [reduction(values, shown, [m]) for m in range(len(shown[0]))]
-    (chosen,) = choose_measurements(values, shown, 1)
-    assert chosen.reduction == max(by_enumeration)
-    assert chosen.measurement == by_enumeration.index(max(by_enumeration))
+def test_what_rests_on_no_run_is_worth_nothing_in_few_draws() -> None:
+    """Values of chance in 64 draws: without what is taken off each run would look useful."""
+    shares = []
+    for seed in range(12):
+        made = decisions(draws=64, seed=seed)
+        luck = np.random.default_rng(seed).standard_normal(64)
+        by_chance = Decisions(np.column_stack([1 + SD * luck, np.ones(64)]), made.scores, made.noises, seed)
+        shares.append(by_chance.worth([A]) / by_chance.regret)
+    assert np.mean(shares) < 0.05
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_reductions_lie_between_nothing_and_the_regret(seed: int) -> None:
-    values, shown = rivals(seed)
-    chosen = choose_measurements(values, shown, 5)
-    assert all(choice.reduction > 0 for choice in chosen)
-    assert sum(choice.reduction for choice in chosen) <= regret(values) * (1 + 1e-9)
-    assert len({choice.measurement for choice in chosen}) == len(chosen)
-    assert choose_measurements(values, shown, 5) == chosen
+def test_worth_lies_between_nothing_and_the_regret_and_falls_with_noise() -> None:
+    worths = [decisions(noise).worth([A]) for noise in (0.2, 0.6, 1.5, 4.0)]
+    assert worths == sorted(worths, reverse=True)
+    assert all(0 <= worth <= decisions().regret for worth in worths)
+    dominated = Decisions(np.add(decisions().values, [5.0, 0.0]), decisions().scores, decisions().noises)
+    assert dominated.regret == pytest.approx(0.0, abs=1e-12)
+    assert dominated.best_runs(2, lambda _, worth: worth) == []
 
 
-def test_chance_agreement_of_few_draws_is_worth_little() -> None:
-    """A type that plays no part, in 48 draws: mostly nothing, where without correction it always looked useful."""
-    worth = []
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        values = np.column_stack([1 + rng.normal(0.0, 0.5, 48), np.ones(48)]).tolist()
-        worth.append(reduction(values, rng.normal(0.0, 0.3, size=(48, 1)).tolist(), [0]) / regret(values))
-    assert np.median(worth) < 0.1
+def test_runs_are_chosen_one_after_the_other_for_what_they_add() -> None:
+    made = decisions(0.6)
+    first, second = made.best_runs(2, lambda _, worth: worth)
+    assert (first.key, second.key) == (A, B)
+    assert first.worth + second.worth == pytest.approx(made.worth([A, B]))
+    dear = made.best_runs(1, lambda key, worth: worth - (10 if key == A else 0))
+    assert dear[0].key == B  # what it costs counts, too
 
 
-def test_what_two_tell_together_is_chosen_one_after_the_other() -> None:
-    """A difference of two types: the second is worth what it adds to the first."""
-    logs = np.random.default_rng(3).normal(0.0, 0.3, size=(DRAWS, 3))
-    values = np.column_stack([1 + logs[:, 0], 1 + logs[:, 1]]).tolist()
-    chosen = choose_measurements(values, logs.tolist(), 2)
-    assert {choice.measurement for choice in chosen} == {0, 1}
-    both = reduction(values, logs.tolist(), [0, 1])
-    assert sum(choice.reduction for choice in chosen) == pytest.approx(both)
-    assert both > 0.9 * regret(values)
+def test_a_run_tells_more_where_less_was_measured() -> None:
+    assert list(TOLD) == [r for r in Relation if r is not Relation.OWN]
+    assert TOLD[Relation.SAME] < TOLD[Relation.MODEL] <= TOLD[Relation.ENGINE] < TOLD[Relation.FORMULAS] < 1
+    noises = {relation: shown_noise(Band(low=0.8, high=1.2, relation=relation)) for relation in Relation}
+    assert noises[Relation.OWN] == noises[Relation.SAME] > 2 * noises[Relation.MODEL]
+    assert noises[Relation.FORMULAS] ** 2 == pytest.approx(1 / TOLD[Relation.FORMULAS] ** 2 - 1)

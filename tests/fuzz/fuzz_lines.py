@@ -31,7 +31,7 @@ replan run --inventory H200=16,H20=24 --keep 0.5 --least-share 0.5 --no-replay -
 replan run --set slo.tpot_ms=200 --most-gpus 16 --storage-gb-s 4 --least-share 0 --out made | run/plan.json costly
 verify run --json | run/plan.json costly
 routers run --quiet | run/plan.json costly
-doubt run --draws 16 --demand 0.2 --unavailable 0.01 --sure 0.8 --out made --json | run/plan.json costly
+doubt run --draws 16 --demand 0.2 --unavailable 0.01 --sure 0.8 --breakpoints 1 --out made --json | run/plan.json costly
 rehearse run --trace lengths --requests 20 --router haproxy --quiet | run/plan.json long
 observe run --queries | run/plan.json
 report run | run/plan.json
@@ -99,7 +99,7 @@ cost calibrate measured.csv --engine vllm --out made.yaml --json | measured.csv
 cost accuracy measured.csv --json | measured.csv
 cost kernels show H200 --json |
 cost kernels import kernels.whl --out made |
-cost measure tiny.yaml --runs 2 --draws 12 --seed 1 --engine sglang --tool aiperf --json | tiny.yaml costly
+cost measure tiny.yaml --runs 2 --draws 16 --seed 1 --days 7 --engine sglang --tool aiperf --json | tiny.yaml costly
 cluster synth --nodes 4 --seed 1 --load 0.5 --filled 0.8 --fit random --nodes-per-asw 2 4 --type H200=1 --type H20=0.5 --out made.yaml |
 cluster show cluster.yaml --nodes node-0001..node-0003 --out made.md | cluster.yaml
 cluster show small.yaml --json | small.yaml

@@ -6,13 +6,16 @@ against; rows that stand there are kept, so that it resumes.
 """
 
 import csv
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from planner import pipeline
 from planner.domain import Plan, Scenario
-from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings, PromiseSettings
+from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings
+from planner.domain.serving.promise import PromiseSettings
+from planner.errors import InfeasibleError
 from planner.files.scenario.scenarios import scenario_from_document
 from planner.workload import summarize
 
@@ -51,10 +54,8 @@ def of_one_type(fleet: str, trace: str) -> Plan:
     plans = []
     for gpu in gpus:
         count = int(rent / PRICES[gpu] // 8) * 8
-        try:
+        with suppress(InfeasibleError):
             plans.append(pipeline.plan(scenario_of(fleet, trace, {gpu: count})))
-        except Exception as error:  # noqa: BLE001  (a type that serves nothing is no fleet)
-            print(fleet, trace, gpu, error)
     return max(plans, key=lambda plan: plan.outlook.promise_rps)
 
 
@@ -93,7 +94,6 @@ def main() -> None:
                 writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
                 writer.writeheader()
                 writer.writerows(rows)
-            print(fleet, trace, flush=True)
 
 
 if __name__ == "__main__":

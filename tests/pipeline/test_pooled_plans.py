@@ -28,7 +28,6 @@ from planner.plans.diff import compare
 from planner.plans.exact_lengths import evaluate_exactly
 from planner.plans.router_grid import grid_of, on_grid
 from planner.proposing.frontier import frontier
-from planner.proposing.measuring import what_to_measure
 
 MIXED = {"H200": 16, "H20": 32}
 ONE_BUCKET = {"routing": {"most": 1}}
@@ -229,11 +228,6 @@ def test_a_frontier_of_buckets_is_of_pools() -> None:
         assert all(island.size % 8 == 0 or 8 % island.size == 0 for island, _ in point.layout.counts)
     most = plan(replace(asked, simplicity=0.0))
     assert points[-1].rate_rps == pytest.approx(most.throughput_rps, rel=0.03)
-
-
-def test_what_to_measure_is_told_of_a_scenario_with_buckets() -> None:
-    asked = traced(model="llama-3.1-70b", inventory={"H200": 8, "MI300X": 8}, prices_usd_per_gpu_hour={})
-    assert what_to_measure(asked, draws=12).layouts >= 1
 
 
 def test_plans_of_pools_compare_with_each_other(leveled: Plan, fastest: Plan) -> None:

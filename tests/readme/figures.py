@@ -12,11 +12,11 @@ from functools import cache
 
 from documentation import ROOT, TEXTS
 
-from planner.cost.benchmarks.draws import NOISE, STRUCTURE
 from planner.cost.factors import BUILT_IN
 from planner.cost.memory import RESERVE_GB
 from planner.cost.residuals.band_draws import DRAWS
-from planner.domain import BLOCK_TOKENS, ENGINE_MEMORY_SHARE, CostSettings
+from planner.cost.residuals.band_table import TOLD
+from planner.domain import BLOCK_TOKENS, ENGINE_MEMORY_SHARE, CostSettings, Relation
 from planner.domain.changes import LEAST_SHARE, ChangeLimits
 from planner.domain.serving.doubt import WORST
 from planner.domain.serving.routing import SIMPLICITY, SPLIT_BIAS, WORTH_A_BUCKET, RoutingSettings
@@ -31,6 +31,7 @@ from planner.files.tables.traces.streams import ROWS_HELD
 from planner.placement.power_model import DEFAULT_CPU
 from planner.proposing.buckets.robust import DRAWS as ROBUST_DRAWS
 from planner.proposing.explaining.replanning import CLOSE as PRICE_CLOSE
+from planner.proposing.explaining.replanning import FAR
 from planner.proposing.serving_forms import CLOSE as CHANGE_CLOSE
 from planner.replanning.days.replaying import WindowReplay
 from planner.replanning.rollouts.interim import QUICK
@@ -90,6 +91,14 @@ WATCH = WatchSettings()
 PYTHON = re.search(r'requires-python = ">=([\d.]+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 DERIVED: dict[str, list[tuple[str, Value]]] = {
+    "doubt": [
+        ("nor type was measured (correlation {:.2f})", lambda: TOLD[Relation.FORMULAS]),
+        ("one of them was not ({:.2f})", lambda: TOLD[Relation.MODEL]),
+        ("or the engine ({:.2f})", lambda: TOLD[Relation.ENGINE]),
+        ("measured before ({:.2f})", lambda: TOLD[Relation.SAME]),
+        ("within {} of each other", lambda: percent(PRICE_CLOSE - 1)),
+        ("sought up to {:.0f} times", lambda: FAR),
+    ],
     "README": [
         ("as simple as {} of the rate allows", lambda: percent(SIMPLICITY)),
         ("Python {} or later", lambda: PYTHON and PYTHON[1]),
@@ -136,8 +145,6 @@ DERIVED: dict[str, list[tuple[str, Value]]] = {
         ("clusters, plans and lists from kubectl {:.0f}", lambda: MOST_OF_A_LIST / MIB),
         ("each block of {} tokens", lambda: BLOCK_TOKENS),
         ("between access switches, 1/{:.2f})", lambda: 1 / CostSettings().cross_switch_bandwidth),
-        ("an error of the formulas of {} by GPU type", lambda: percent(STRUCTURE)),
-        ("A run noisier than {}", lambda: percent(NOISE)),
         ("band is that of {} draws", lambda: f"{DRAWS:,}".replace(",", " ")),
         ("less {:g} GB for driver", lambda: RESERVE_GB),
         ("keep {} of their steps' pace", lambda: percent(round(BUILT_IN.factor("prefill_pool", "nvidia").value, 2))),
@@ -169,10 +176,20 @@ M = "tests/readme/test_told_figures.py::"
 FLEET = "tests/readme/test_fleet_guide.py::"
 G = "tests/studies/test_told_in_guide.py::"
 DRAWN = "tests/export/test_drawn_fleets_behind_routers.py::"
+BREAKPOINT = "tests/pipeline/test_breakpoints.py::test_the_guide_tells_a_breakpoint_of_the_readmes_budget"
 HELD: dict[str, dict[str, str]] = {
     "doubt": {
         "rates within a bound on TPOT": "tests/cost/test_sure_rates.py::test_so_it_does_of_all_machines_at_hand",
         "A band of rates that forgets": "tests/cost/test_sure_rates.py::test_so_it_does_of_all_machines_at_hand",
+        "the same types serve up to 1.32 USD an hour": BREAKPOINT,
+        "at 1.34:": BREAKPOINT,
+        "63.75 requests/s": BREAKPOINT,
+        "choices between two GPU types": "tests/cost/test_worth_of_runs.py::"
+        "test_runs_gained_what_they_were_said_to_be_worth",
+        "without model and GPU type it was": "tests/cost/test_worth_of_runs.py::"
+        "test_runs_gained_what_they_were_said_to_be_worth",
+        "predicted without their model": "tests/cost/test_worth_of_runs.py::"
+        "test_runs_gained_what_they_were_said_to_be_worth",
     },
     "manifests": {
         "A thread forwards some": "tests/export/test_haproxy_bytes.py::"

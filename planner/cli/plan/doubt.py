@@ -26,8 +26,11 @@ def command(
     knowing: Annotated[
         int, typer.Option(min=0, max=MOST_KNOWING, help="Draws to plan for as if known: what knowing is worth.")
     ] = 0,
+    breakpoints: Annotated[
+        float, typer.Option(min=0, help="CPU seconds to seek prices and paces at which other GPU types would serve.")
+    ] = 0,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for doubt.md, doubt.html and draws.csv.", show_default=False)
+        Path | None, typer.Option(help="Folder for doubt.md, doubt.html, draws.csv, swings.csv.", show_default=False)
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no progress.")] = False,
@@ -49,7 +52,7 @@ def command(
         files.claim_folder(out, NAMES, force=force)
     if not (quiet or json):
         screen.show_note(f"doubt: {settings.draws} draws")
-    result = pipeline.doubt(plan, settings, knowing)
+    result = pipeline.doubt(plan, settings, knowing, breakpoints)
     if out is not None:
         files.write_folder(out, doubt_files(result, settings), force=force, kinds=NAMES)
     asked_for = {} if sure is None else {"asked_sure": sure, "asked_rps": result.sure_rps(sure)}

@@ -165,6 +165,14 @@ def prefill_pools(batch: Batch, times: PassTimes, shares: EngineShares) -> Predi
     return {Metric.INPUT_RATE: chunk / loop.tp / ms * MS_PER_S * shares.prefill_pool}
 
 
+def prompts_alone(batch: Batch, times: PassTimes, _shares: EngineShares) -> Predicted:
+    """Output rate of servers by themselves, no router before them, whose answers have one token."""
+    loop = _loop_of(batch, lambda run: run.decode)
+    chunk = _full_step(loop)
+    requests = chunk / loop.prompt / loop.tp / times.apart.prefill_ms(loop, chunk) * MS_PER_S
+    return {Metric.OUTPUT_RATE: requests * loop.answer}
+
+
 def _full_step(loop: Loop) -> Array:
     """Tokens of a step that is as full as prompts make it."""
     whole_prompts = np.floor(loop.budget / loop.prompt) * loop.prompt

@@ -47,7 +47,6 @@ _PROMPTS = {"saturated prefill": 0.30, "first token": 0.30, "prefill steps": 0.1
 """Kinds of figures that tell the pace of prompts alone, and how far each may be off it."""
 _LOOPS = {"aggregated rate": 0.15, "aggregated TPOT": 0.15}
 """What a closed loop tells where it does not say how many sequences were in it: where it settles."""
-_PREFILL_METRICS = (Metric.INPUT_RATE, Metric.TTFT)
 
 Sign = tuple[NamedRun | Measurement, PacedRun]
 """A measurement, and what it says of the pace of its place and phase."""
@@ -261,7 +260,7 @@ def _bands(left_out: Sequence[JudgedFigure]) -> list[MeasuredBand]:
     residuals: dict[tuple[str, str, Phase], list[float]] = {}
     for figure in left_out:
         if figure.predicted is not None and figure.kind in FIGURES:
-            phase = Phase.PREFILL if figure.metric in _PREFILL_METRICS else Phase.DECODE
+            phase = Phase.PREFILL if FIGURES[figure.kind] in (Phase.PREFILL, Metric.TTFT) else Phase.DECODE
             log = float(-np.log1p(figure.rate_error))
             residuals.setdefault((figure.run.gpu, figure.run.model, phase), []).append(log)
     bands = []

@@ -89,7 +89,7 @@ def paced_runs(
                 version=run.engine_version,
                 log=float(np.log(predicted / measured if metric.is_time else measured / predicted)),
                 trust=TOLD_BY[kind] * (OLD_TRUST if old else 1.0),
-                taken_in=metric is Metric.INPUT_RATE,
+                taken_in=kind == "saturated prefill",
             )
             pairs.append((entry, paced))
     return pairs

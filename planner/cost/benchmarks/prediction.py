@@ -22,6 +22,7 @@ from planner.cost.benchmarks.batches import (
     in_decode,
     most_sequences,
     prefill_pools,
+    prompts_alone,
     split_loops,
 )
 from planner.cost.benchmarks.closed_loop import PassTimes
@@ -90,7 +91,9 @@ def asked_figures(
     due = []
     for entry in runs:
         for metric, _ in entry.run.measured if not entry.run.doubt else ():
-            if not entry.run.disaggregated:
+            if entry.run.prompts_alone:
+                kind = "saturated prefill" if metric is Metric.OUTPUT_RATE else None
+            elif not entry.run.disaggregated:
                 kind = KINDS.get((entry.run.load, metric))
             elif metric is Metric.INPUT_RATE and (entry.run.file, entry.run.row) not in saturated:
                 kind = None
@@ -262,6 +265,7 @@ _WAYS: Mapping[str, Callable[[Batch, PassTimes, EngineShares], Predicted]] = {
     **{str(load): predictor for load, predictor in PREDICTORS.items()},
     "decode pools": decode_pools,
     "prefill pools": prefill_pools,
+    "prompts alone": prompts_alone,
     "split loops": split_loops,
 }
 
@@ -315,4 +319,4 @@ def _ways(run: BenchmarkRun) -> tuple[str, ...]:
         measured = {metric for metric, _ in run.measured}
         in_pool = ("decode pools",) if {Metric.OUTPUT_RATE, Metric.TPOT} <= measured else ()
         return (*in_pool, "prefill pools", "split loops")
-    return (str(run.load),)
+    return ("prompts alone",) if run.prompts_alone else (str(run.load),)

@@ -1,8 +1,11 @@
 """How far left-out measurements were off, and what was measured. Made by tests/cost/make_bands.py.
 
 `MEASURED`: GPU family, GPU type, model, its parameters (count: the same at every precision), engines. `ROWS`: figure,
-relation, slice, P10 and P90 of ln(measured / predicted) of rates, left-out points.
+relation, slice, P10 and P90 of ln(measured / predicted) of rates, left-out points. `TOLD`: of a relation, how far what
+one run of a configuration was off tells of another's, at other lengths or with other requests in flight: correlation.
 """
+
+from planner.domain import Relation
 
 # fmt: off
 
@@ -137,3 +140,10 @@ ROWS: tuple[tuple[str, str, str, float, float, int], ...] = (
     ("ttft_p50_ms", "formulas", "MoE", -0.705, 0.582, 1210),
     ("ttft_p50_ms", "formulas", "dense", -0.743, 0.56, 675),
 )
+TOLD: dict[Relation, float] = {
+    Relation.SAME: 0.34,
+    Relation.ENGINE: 0.75,
+    Relation.GPU: 0.72,
+    Relation.MODEL: 0.72,
+    Relation.FORMULAS: 0.88,
+}

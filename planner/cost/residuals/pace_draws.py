@@ -57,13 +57,17 @@ def pace_dimensions(keys: Sequence[Key]) -> int:
     return len({phase for _, phase in keys}) + len(keys)
 
 
-def pace_draws(bands: Mapping[Key, Band], points: Array) -> dict[Key, Array]:
-    """Measured over predicted pace of every GPU type and phase, one number a point; `points`: columns of the unit cube
-    of their own. What a phase errs is shared in part among its types, as in `band_draws`."""
-    phases, scores = sorted({phase.value for _, phase in bands}), normal_scores(points)
-    draws = {}
-    for place, (gpu, phase) in enumerate(sorted(bands, key=lambda key: (key[1].value, key[0]))):
+def pace_scores(keys: Sequence[Key], points: Array) -> dict[Key, Array]:
+    """z of every GPU type and phase, one number a point; `points`: columns of the unit cube of their own. What a phase
+    errs is shared in part among its types, as in `band_draws`."""
+    phases, scores = sorted({phase.value for _, phase in keys}), normal_scores(points)
+    mixed = {}
+    for place, (gpu, phase) in enumerate(sorted(keys, key=lambda key: (key[1].value, key[0]))):
         common, alone = scores[:, phases.index(phase.value)], scores[:, len(phases) + place]
-        mixed = math.sqrt(SHARED) * common + math.sqrt(1 - SHARED) * alone
-        draws[gpu, phase] = errors_of(bands[gpu, phase], mixed)
-    return draws
+        mixed[gpu, phase] = math.sqrt(SHARED) * common + math.sqrt(1 - SHARED) * alone
+    return mixed
+
+
+def pace_draws(bands: Mapping[Key, Band], points: Array) -> dict[Key, Array]:
+    """Measured over predicted pace of every GPU type and phase at its `pace_scores`."""
+    return {key: errors_of(bands[key], scores) for key, scores in pace_scores(list(bands), points).items()}

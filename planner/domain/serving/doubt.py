@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
+from planner.domain.explanations import WhatIf
 from planner.domain.keys import Bounds, Key
+from planner.domain.serving.promise import ROUNDING, quantile, share_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,37 +26,6 @@ class DoubtSettings:
     def nothing(self) -> bool:
         """Whether nothing is doubted."""
         return not (self.speeds or self.demand or self.prices or self.unavailable)
-
-
-SURE = (0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.1)
-"""How sure the rates are that are told."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromiseSettings:
-    """What is promised: as predicted, or no more than is so sure."""
-
-    sure: Annotated[float | None, Bounds(above=0, below=1), Key("probability with which the promise holds")] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SureRate:
-    """A rate that may be promised with a probability."""
-
-    sure: Annotated[float, Bounds(above=0, below=1), Key("probability")]
-    rate_rps: Annotated[float, Bounds(low=0), Key("that may be promised with it")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromiseOdds:
-    """How sure pools are of what they promise, as servers may be slower or faster than predicted."""
-
-    odds: Annotated[float, Bounds(low=0, high=1), Key("that the margin's share of the capacity holds")]
-    sure: tuple[SureRate, ...]
-
-    def sure_rps(self, sure: float) -> float:
-        """The rate told for a probability that is among those told."""
-        return next(row.rate_rps for row in self.sure if row.sure == sure)
 
 
 class RiskMeasure(StrEnum):
@@ -95,7 +66,7 @@ class Risk:
 
     def may_miss(self, draws: int) -> int:
         """Of so many draws, those that need not reach the rate."""
-        return math.floor((1 - self.sure) * draws + _ROUNDING)
+        return math.floor((1 - self.sure) * draws + ROUNDING)
 
     def of(self, rates_rps: Sequence[float], best_rps: Sequence[float] = ()) -> float:
         """Of rates, a draw each; `best_rps`: the most that any pools serve in each, which `regret` alone asks for."""
@@ -123,11 +94,44 @@ class KnownBetter:
         return max(0.0, 1.0 - self.rate_rps / self.knowing_rps) if self.knowing_rps > 0 else 0.0
 
 
+class Swung(StrEnum):
+    """What one doubted thing moves, with its unit."""
+
+    RATE = "rate (requests/s)"
+    ASKED = "rate asked (requests/s)"
+    RENT = "rent (USD/hour)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swing:
+    """One doubted thing alone, all else as planned: what it makes of the rate, the rent or the rate asked at its P10
+    (`low`) and its P90 (`high`), which `span` says in words."""
+
+    thing: str
+    span: str
+    moves: Swung
+    planned: float
+    low: float
+    high: float
+
+    @property
+    def changes(self) -> tuple[float, float]:
+        """Shares of what was planned."""
+        return self.low / self.planned - 1, self.high / self.planned - 1
+
+    @property
+    def width(self) -> float:
+        """From the lower to the higher end, the plan among them, as a share of what was planned."""
+        return max(0.0, *self.changes) - min(0.0, *self.changes)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoubtedPlan:
     """A plan in draws of what is doubted: its pools stay, requests are routed anew. `rates_rps`: what it may promise
     within the levels, its margin taken off, `demands_rps`: what is asked, `rents`: USD/hour, a number a draw each.
-    `rate_rps` (capacity), `promise_rps`: as planned, nothing doubted."""
+    `rate_rps` (capacity), `promise_rps`: as planned, nothing doubted. `swings`: each doubted thing alone, the widest
+    first. `breakpoints`: prices and paces at which other GPU types would serve, where they were sought; of
+    `untold_breakpoints` keys time was out."""
 
     name: str
     rate_rps: float
@@ -136,6 +140,9 @@ class DoubtedPlan:
     demands_rps: tuple[float, ...]
     rents: tuple[float, ...]
     known_better: tuple[KnownBetter, ...] = ()
+    swings: tuple[Swing, ...] = ()
+    breakpoints: tuple[WhatIf, ...] = ()
+    untold_breakpoints: int = 0
 
     def sure_rps(self, sure: float) -> float:
         """The rate that may be promised with this probability."""
@@ -156,19 +163,3 @@ class DoubtedPlan:
     def mean_rps(self) -> float:
         """Of all draws."""
         return math.fsum(self.rates_rps) / len(self.rates_rps)
-
-
-def share_of(rates_rps: Sequence[float], rate_rps: float) -> float:
-    """Of some rates, those that are no lower, but for rounding."""
-    return sum(rate >= rate_rps * (1 - _ROUNDING) for rate in rates_rps) / len(rates_rps)
-
-
-_ROUNDING = 1e-9
-
-
-def quantile(ranked: Sequence[float], share: float) -> float:
-    """Hazen's: the k-th of n stands for (k - 0.5) / n, lines between."""
-    place = min(max(share * len(ranked) - 0.5, 0.0), len(ranked) - 1.0)
-    below = math.floor(place)
-    above = min(below + 1, len(ranked) - 1)
-    return ranked[below] + (place - below) * (ranked[above] - ranked[below])

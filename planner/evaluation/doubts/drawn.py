@@ -21,7 +21,7 @@ import numpy as np
 from planner.assignment import BucketOption, DrawnOffer, Partition, Place
 from planner.cost import band_of
 from planner.cost.residuals.pace_draws import pace_dimensions, pace_draws, uniform_draws
-from planner.domain import PHASES, BucketPool, Phase, Question, Scenario
+from planner.domain import PHASES, Band, BucketPool, Phase, Question, Scenario
 from planner.domain.serving.cost import ServerPace
 from planner.domain.stocks import Stock
 from planner.evaluation.buckets.columns import hash_of, of_types
@@ -34,15 +34,20 @@ MOST_PARTITIONS = 6
 Paces = Mapping[tuple[str, Phase], np.ndarray]
 
 
-def drawn_paces(prices: BucketPrices, count: int, seed: int) -> Paces:
-    """Paces of every GPU type of the inventory in every phase whose rates have a band; none where none has."""
+def bands_of_types(prices: BucketPrices) -> dict[tuple[str, Phase], Band]:
+    """Of every GPU type of the inventory in every phase whose rates have one."""
     scenario = prices.question.scenario
-    bands = {
+    return {
         (item.gpu.name, phase): band
         for item in scenario.inventory.items
         for phase in prices.space.serving
         if (band := band_of(item.gpu, scenario.model, phase, scenario.cost)) is not None
     }
+
+
+def drawn_paces(prices: BucketPrices, count: int, seed: int) -> Paces:
+    """Paces of every GPU type of the inventory in every phase whose rates have a band; none where none has."""
+    bands = bands_of_types(prices)
     if not bands:
         return {}
     return pace_draws(bands, uniform_draws(count, pace_dimensions(list(bands)), seed))

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from planner.cost.residuals.pace_draws import pace_dimensions, pace_draws, uniform_draws
 from planner.domain import PHASES, Band, BucketPool, Phase, Plan, Question
-from planner.domain.serving.doubt import SURE, PromiseOdds, SureRate, quantile, share_of
+from planner.domain.serving.promise import SURE, PromiseOdds, SureRate, quantile, share_of
 from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.doubts.drawn import at_paces, parts_used
 from planner.evaluation.pool_assembly import pool_estimates
@@ -47,11 +47,19 @@ class PromisedPools:
         lying = rate_rps / service.priced(self.pools).rate_rps
         self._kept = lying * self.question.scenario.routing.margin
 
-    def rate_rps(self, paces: Mapping[Key, float], remaining: Pools | None = None) -> float:
-        """What they may promise at these paces; `remaining`: those of them that are there."""
+    def rate_rps(self, paces: Mapping[Key, float], remaining: Pools) -> float:
+        """What those of them that remain may promise at these paces."""
+        if not _serves_all(self.pools, remaining):
+            return 0.0
         scenario = at_paces(self.question.scenario, paces)
-        served = BucketService(replace(self.question, scenario=scenario)).unbroken(remaining or self.pools)
+        served = BucketService(replace(self.question, scenario=scenario)).unbroken(remaining)
         return self._kept * min(self._used[phase] * served.phase_rps(phase) for phase in PHASES)
+
+
+def _serves_all(pools: Sequence[BucketPool], remaining: Sequence[BucketPool]) -> bool:
+    """Whether every bucket still has a pool."""
+    every, still = ({(pool.phase, pool.start, pool.end) for pool in some} for some in (pools, remaining))
+    return every == still
 
 
 def promise_odds(question: Question, pools: Pools, rate_rps: float, draws: int) -> PromiseOdds | None:
@@ -61,7 +69,8 @@ def promise_odds(question: Question, pools: Pools, rate_rps: float, draws: int) 
         return None
     paces = pace_draws(bands, uniform_draws(draws, pace_dimensions(list(bands)), scenario.search.seed))
     promised = PromisedPools(question, pools, rate_rps)
-    rates = [promised.rate_rps({key: float(row[draw]) for key, row in paces.items()}) for draw in range(draws)]
+    drawn = ({key: float(row[draw]) for key, row in paces.items()} for draw in range(draws))
+    rates = [promised.rate_rps(at, promised.pools) for at in drawn]
     levels = sorted({*SURE, *filter(None, [scenario.promise.sure])}, reverse=True)
     return PromiseOdds(
         odds=share_of(rates, rate_rps * scenario.routing.margin),

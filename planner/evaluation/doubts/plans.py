@@ -1,7 +1,7 @@
 """A plan in draws of what is doubted. Its pools stay as they are deployed; requests are routed anew (`odds`)."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +10,8 @@ from planner.cost.arrays import Array
 from planner.cost.residuals.pace_draws import normal_scores, pace_dimensions, pace_draws, uniform_draws
 from planner.domain import BucketPool, Phase, Plan, Question, Scenario
 from planner.domain.fleets import on_gpus
-from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings, KnownBetter, PromiseSettings
+from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings, KnownBetter, Swing, Swung
+from planner.domain.serving.promise import PromiseSettings
 from planner.errors import InputError
 from planner.evaluation.buckets.spreads import lost_servers
 from planner.evaluation.doubts.drawn import at_paces
@@ -21,6 +22,9 @@ PlanOne = Callable[[Scenario], Plan]
 Ask = Callable[[Scenario], Question]
 Progress = Callable[[float], None]
 
+TAIL = 0.1
+"""Of the ends at which each thing is doubted alone."""
+
 
 def doubted(plan: Plan, settings: DoubtSettings, ask: Ask, progress: Progress = lambda _: None) -> DoubtedPlan:
     """The plan in every draw. `ask`: the question that a scenario poses. Raises InputError where nothing is doubted, or
@@ -30,10 +34,9 @@ def doubted(plan: Plan, settings: DoubtSettings, ask: Ask, progress: Progress = 
     promised = PromisedPools(ask(plan.scenario), plan.outlook.pools, plan.throughput_rps)
     rates = []
     for number in range(settings.draws):
-        remaining = draws.remaining(number, promised.pools)
-        serves = _serves_all(promised.pools, remaining)
-        rates.append(promised.rate_rps(draws.paces(number), remaining) if serves else 0.0)
+        rates.append(promised.rate_rps(draws.paces(number), draws.remaining(number, promised.pools)))
         progress((number + 1) / settings.draws)
+    swings = sorted(_swings(draws, promised, settings), key=lambda swing: -swing.width)
     return DoubtedPlan(
         name=plan.scenario.name,
         rate_rps=plan.throughput_rps,
@@ -41,7 +44,42 @@ def doubted(plan: Plan, settings: DoubtSettings, ask: Ask, progress: Progress = 
         rates_rps=tuple(rates),
         demands_rps=tuple(float(rate) for rate in draws.demands_rps),
         rents=tuple(float(rent) for rent in draws.rents),
+        swings=tuple(swings),
     )
+
+
+def _swings(draws: "_Draws", promised: PromisedPools, settings: DoubtSettings) -> Iterator[Swing]:
+    """What each doubted thing does alone, at its P10 and its P90."""
+    planned = draws.plan.throughput_rps * draws.plan.scenario.routing.margin
+    for key, band in draws.bands.items():
+        low, high = (promised.rate_rps({key: pace}, promised.pools) for pace in (band.low, band.high))
+        thing, span = f"{key[0]} {key[1].value}", f"{band.low:.2f} to {band.high:.2f} of its pace"
+        yield Swing(thing=thing, span=span, moves=Swung.RATE, planned=planned, low=low, high=high)
+    if settings.unavailable:
+        for gpu in draws.types:
+            nodes = draws.nodes_away(gpu, 1 - TAIL)
+            if not nodes:
+                continue
+            remaining = draws.without(promised.pools, gpu, nodes, 0)
+            low, thing, span = promised.rate_rps({}, remaining), f"nodes of {gpu}", f"{nodes} away to none"
+            yield Swing(thing=thing, span=span, moves=Swung.RATE, planned=planned, low=low, high=planned)
+    ends = [float(end) for end in normal_scores(np.array([TAIL, 1 - TAIL]))]
+    if settings.demand:
+        low, high = (draws.demand_rps * math.exp(settings.demand * end) for end in ends)
+        span = _span(settings.demand, ends)
+        yield Swing(thing="the rate asked", span=span, moves=Swung.ASKED, planned=draws.demand_rps, low=low, high=high)
+    rents = {gpu: draws.rent(gpu) for gpu in draws.types}
+    rent = sum(rents.values())
+    for gpu in draws.types if settings.prices and rent else ():
+        low, high = (rent + rents[gpu] * (math.exp(settings.prices * end) - 1) for end in ends)
+        span = _span(settings.prices, ends)
+        yield Swing(thing=f"price of {gpu}", span=span, moves=Swung.RENT, planned=rent, low=low, high=high)
+
+
+def _span(deviation: float, ends: Sequence[float]) -> str:
+    """`0.77 to 1.29 of what it is`."""
+    low, high = (math.exp(deviation * end) for end in ends)
+    return f"{low:.2f} to {high:.2f} of what it is"
 
 
 def known_better(
@@ -88,22 +126,23 @@ class _Draws:
         self.plan, self._settings = plan, settings
         used = {(pool.gpu, pool.phase) for pool in plan.outlook.pools}
         every = {(row.gpu, row.phase): row.band for row in plan.provenance.estimates if (row.gpu, row.phase) in used}
-        bands = {key: band for key, band in every.items() if band is not None} if settings.speeds else {}
-        self._types = sorted({pool.gpu for pool in plan.outlook.pools})
+        self.bands = bands = {key: band for key, band in every.items() if band is not None} if settings.speeds else {}
+        self.types = sorted({pool.gpu for pool in plan.outlook.pools})
         columns = pace_dimensions(list(bands))  # what else is doubted comes after: paces are the same without it
-        cube = uniform_draws(settings.draws, columns + 1 + 2 * len(self._types), plan.scenario.search.seed)
+        cube = uniform_draws(settings.draws, columns + 1 + 2 * len(self.types), plan.scenario.search.seed)
         self._paces, points = pace_draws(bands, cube[:, :columns]), cube[:, columns:]
-        self.demands_rps = self._demand_rps * np.exp(settings.demand * normal_scores(points[:, 0]))
+        self.demands_rps = self.demand_rps * np.exp(settings.demand * normal_scores(points[:, 0]))
         priced, self._away = np.split(points[:, 1:], 2, axis=1)
-        rents = np.array([self._rent(gpu) for gpu in self._types])
+        rents = np.array([self.rent(gpu) for gpu in self.types])
         self.rents = np.exp(settings.prices * normal_scores(priced)) @ rents
 
     @property
-    def _demand_rps(self) -> float:
+    def demand_rps(self) -> float:
         """What is asked: the objective's demand, else what is promised."""
         return self.plan.scenario.objective.demand_rps or self.plan.outlook.promise_rps
 
-    def _rent(self, gpu: str) -> float:
+    def rent(self, gpu: str) -> float:
+        """USD/hour of the GPUs of a type."""
         item = self.plan.scenario.inventory.item(gpu)
         return item.price_usd_per_gpu_hour * sum(
             pool.count * pool.server.parallel.devices for pool in self.plan.outlook.pools if pool.gpu == gpu
@@ -117,8 +156,8 @@ class _Draws:
         """The pools without the servers on nodes that are away."""
         if not self._settings.unavailable:
             return tuple(pools)
-        for column, gpu in enumerate(self._types):
-            pools = self._without(pools, gpu, self._nodes_away(gpu, float(self._away[number, column])), number)
+        for column, gpu in enumerate(self.types):
+            pools = self.without(pools, gpu, self.nodes_away(gpu, float(self._away[number, column])), number)
         return tuple(pools)
 
     def with_nodes(self, number: int) -> Scenario:
@@ -127,12 +166,12 @@ class _Draws:
         if not self._settings.unavailable:
             return scenario
         counts = dict(scenario.inventory.counts)
-        for column, gpu in enumerate(self._types):
+        for column, gpu in enumerate(self.types):
             host = scenario.inventory.item(gpu).gpu.gpus_per_host
-            counts[gpu] -= host * self._nodes_away(gpu, float(self._away[number, column]))
+            counts[gpu] -= host * self.nodes_away(gpu, float(self._away[number, column]))
         return on_gpus(scenario, {gpu: max(0, count) for gpu, count in counts.items()})
 
-    def _nodes_away(self, gpu: str, chance: float) -> int:
+    def nodes_away(self, gpu: str, chance: float) -> int:
         """How many nodes of a type are away, by its place in the binomial distribution."""
         host = self.plan.scenario.inventory.item(gpu).gpu.gpus_per_host
         gpus = sum(p.count * p.server.parallel.devices for p in self.plan.outlook.pools if p.gpu == gpu)
@@ -146,7 +185,7 @@ class _Draws:
             below += sure
         return away
 
-    def _without(self, pools: Sequence[BucketPool], gpu: str, nodes: int, number: int) -> tuple[BucketPool, ...]:
+    def without(self, pools: Sequence[BucketPool], gpu: str, nodes: int, number: int) -> tuple[BucketPool, ...]:
         """Nodes are lost one at a time, each of a pool drawn by its GPUs."""
         hosts = {item.gpu.name: item.gpu.gpus_per_host for item in self.plan.scenario.inventory.items}
         luck = np.random.default_rng([self.plan.scenario.search.seed, number])
@@ -159,9 +198,3 @@ class _Draws:
             reduced = (replace(pool, count=pool.count - lost.get(k, 0)) for k, pool in enumerate(pools))
             pools = [pool for pool in reduced if pool.count > 0]
         return tuple(pools)
-
-
-def _serves_all(pools: Sequence[BucketPool], remaining: Sequence[BucketPool]) -> bool:
-    """Whether every bucket still has a pool."""
-    every, still = ({(pool.phase, pool.start, pool.end) for pool in some} for some in (pools, remaining))
-    return every == still

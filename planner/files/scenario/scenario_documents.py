@@ -22,7 +22,8 @@ from planner.domain import (
     SizeSet,
 )
 from planner.domain.changes import ChangePolicy
-from planner.domain.serving.doubt import DoubtSettings, PromiseSettings
+from planner.domain.serving.doubt import DoubtSettings
+from planner.domain.serving.promise import PromiseSettings
 from planner.files.cluster.cluster_documents import cluster_document
 from planner.files.disk.names import shipped_models, shipped_workloads
 from planner.files.engines import engine_document

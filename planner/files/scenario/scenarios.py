@@ -24,7 +24,8 @@ from planner.domain import (
     Scenario,
 )
 from planner.domain.changes import ChangePolicy
-from planner.domain.serving.doubt import DoubtSettings, PromiseSettings
+from planner.domain.serving.doubt import DoubtSettings
+from planner.domain.serving.promise import PromiseSettings
 from planner.domain.serving.routing import DEFAULT_SERVING, SIMPLICITY, ServingForm
 from planner.errors import InputError
 from planner.files.cluster.clusters import read_cluster

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from planner.domain import BucketPool, Phase, Plan, Scenario, ServerConfig
 from planner.domain.explanations import WhatIf
 from planner.errors import InfeasibleError, InputError, SolverError
+from planner.evaluation.buckets.service import PricedPools
 from planner.evaluation.evaluator import open_evaluator
 from planner.proposing.buckets.pools import solve_buckets
 from planner.proposing.buckets.ties import best_of_ties
@@ -29,7 +30,7 @@ Change = Callable[[Scenario, float], Scenario]
 
 @dataclass(frozen=True, slots=True)
 class Replanned:
-    """The pools of a phase, in words, with their kinds; `rate_rps` None: nothing serves."""
+    """The pools of a phase, or who serves which phase, in words, with their kinds; `rate_rps` None: nothing serves."""
 
     kinds: frozenset[tuple[object, ...]]
     words: str
@@ -52,14 +53,14 @@ class Replanner:
         """Whether there is time for another plan."""
         return self.comparable and self.price_s <= self._left_s
 
-    def phase(self, scenario: Scenario, phase: Phase) -> Replanned | None:
-        """The plan's phase under another scenario; None where time is out, or the solver's was."""
+    def phase(self, scenario: Scenario, phase: Phase | None) -> Replanned | None:
+        """The plan's phase under another scenario (None: which GPU types serve which phase); None where time is out, or
+        the solver's was."""
         if not self.affords:
             return None
         began_s = time.process_time()
         try:
-            with open_evaluator(posed(scenario)) as evaluator:
-                priced = best_of_ties(evaluator, solve_buckets(evaluator)).priced
+            priced = pools_of(scenario)
         except (InfeasibleError, InputError):
             return Replanned(frozenset(), NOTHING, None)
         except SolverError:
@@ -72,8 +73,18 @@ class Replanner:
         return replanned(priced.pools, phase, priced.rate_rps)
 
 
-def replanned(pools: Sequence[BucketPool], phase: Phase, rate_rps: float | None) -> Replanned:
-    """The pools that are of a phase."""
+def pools_of(scenario: Scenario) -> PricedPools:
+    """The pools that are planned for a scenario. Raises as `solve_buckets` does."""
+    with open_evaluator(posed(scenario)) as evaluator:
+        return best_of_ties(evaluator, solve_buckets(evaluator)).priced
+
+
+def replanned(pools: Sequence[BucketPool], phase: Phase | None, rate_rps: float | None) -> Replanned:
+    """The pools that are of a phase; without one which GPU types serve which."""
+    if phase is None:
+        types = {each: sorted({pool.gpu for pool in pools if pool.phase is each}) for each in Phase}
+        words = "; ".join(f"{each.value}: {' and '.join(gpus)}" for each, gpus in types.items() if gpus)
+        return Replanned(frozenset((pool.phase, pool.gpu) for pool in pools), words or NOTHING, rate_rps)
     of_phase = sorted((pool for pool in pools if pool.phase is phase), key=lambda pool: (pool.start, pool.gpu))
     # batches follow from the load: by themselves they make no other server
     kinds = frozenset((pool.gpu, replace(pool.server, batch_size=0)) for pool in of_phase)
@@ -94,16 +105,16 @@ def started_words(server: ServerConfig) -> str:
     return f"{size}, overlapped" if server.overlapped else size
 
 
-def as_it_is(plan: Plan, phase: Phase) -> Replanned:
+def as_it_is(plan: Plan, phase: Phase | None) -> Replanned:
     """The plan's own pools of a phase."""
     return replanned(plan.outlook.pools, phase, plan.throughput_rps)
 
 
 def first_change(
-    replanner: Replanner, phase: Phase, key: str, change: Change, near: float, far: float
+    replanner: Replanner, phase: Phase | None, key: str, change: Change, near: float, far: float
 ) -> WhatIf | None:
-    """Where between `near`, at which the plan was made, and `far` a phase is first made of other servers; at `far`
-    where it never is. None where there is no time to tell."""
+    """Where between `near`, at which the plan was made, and `far` a phase is first made of other servers (None: other
+    GPU types serve a phase); at `far` where it never is. None where there is no time to tell."""
     scenario, here = replanner.plan.scenario, as_it_is(replanner.plan, phase)
     far = rounded(far)
     outcome = replanner.phase(change(scenario, far), phase)

@@ -154,12 +154,14 @@ def _prices(replanner: Replanner, pool: BucketPool) -> Iterator[WhatIf]:
             factor = FAR if item.gpu.name == pool.gpu else 1 / FAR
             near = item.price_usd_per_gpu_hour
             key = f"prices_usd_per_gpu_hour.{item.gpu.name}"
-            row = first_change(replanner, pool.phase, key, _priced(item.gpu.name), near, near * factor)
+            row = first_change(replanner, pool.phase, key, priced_at(item.gpu.name), near, near * factor)
             if row is not None:
                 yield row
 
 
-def _priced(gpu: str) -> Change:
+def priced_at(gpu: str) -> Change:
+    """A GPU type at another price."""
+
     def change(scenario: Scenario, value: float) -> Scenario:
         items = tuple(
             replace(item, price_usd_per_gpu_hour=value) if item.gpu.name == gpu else item

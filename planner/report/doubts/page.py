@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
-from planner.domain.serving.doubt import SURE, DoubtedPlan, DoubtSettings, KnownBetter
+from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings, KnownBetter, Swing
+from planner.domain.serving.promise import SURE
+from planner.report.kit.markdown import escaped, listed
 from planner.report.kit.plots import Kind, Plot, Series, chart_of
-from planner.report.kit.quantities import money, percent, rate, significant
+from planner.report.kit.quantities import counted, money, percent, rate, significant
 from planner.report.kit.tables import Column, Table, table_of
 from planner.report.kit.tree import Page, paragraphs, section
 
@@ -12,6 +14,15 @@ HOW = (
     "In every draw the pools stay as they are deployed, with servers faster or slower than predicted, and requests are "
     "routed anew; what may be promised is a draw's capacity less the plan's margin. A level is a bound on time: "
     "servers that are a tenth slower lose more than a tenth of the rate at which they keep it."
+)
+
+ALONE = (
+    "Each thing at its P10 and its P90, all else as planned. Whether it pays to measure what is wide, and by which "
+    "runs, `planner cost measure RUN` says: a wide one that changes no decision is worth nothing."
+)
+BREAKS = (
+    "One price or pace at a time, the plan was made again until it was known between which two values other GPU types "
+    "come to serve a phase; both sides are plans."
 )
 
 
@@ -76,6 +87,58 @@ def odds_plot(result: DoubtedPlan) -> Plot:
     )
 
 
+def swings(result: DoubtedPlan) -> Table[Swing]:
+    """A row a doubted thing, the widest first."""
+    columns: tuple[Column[Swing], ...] = (
+        Column("thing", lambda row: row.thing, escaped, "what is doubted, alone"),
+        Column("span", lambda row: row.span, str, "from P10 to P90"),
+        Column("moves", lambda row: row.moves.value, str, "moves the"),
+        Column("low", lambda row: row.low, rate, "at its P10"),
+        Column("planned", lambda row: row.planned, rate, "as planned"),
+        Column("high", lambda row: row.high, rate, "at its P90"),
+        Column("width", lambda row: row.width, percent, "from end to end"),
+    )
+    return table_of(columns, result.swings)
+
+
+def tornado(result: DoubtedPlan) -> Plot:
+    """What each doubted thing does alone, the widest above."""
+    names = tuple(row.thing for row in result.swings)
+    ends = zip(*(row.changes for row in result.swings), strict=True)
+    return Plot(
+        name="tornado",
+        title="What each doubt does alone",
+        says="Everything else is as planned, and the pools stay: speeds and nodes move the rate, prices the rent.",
+        kind=Kind.BARS,
+        x="what is doubted",
+        y="change (%)",
+        series=tuple(
+            Series(name=f"at its {end}", x=names, y=tuple(100 * change for change in changes))
+            for end, changes in zip(("P10", "P90"), ends, strict=True)
+        ),
+        rest="swings.csv",
+        lying=True,
+    )
+
+
+def breakpoint_words(result: DoubtedPlan) -> Iterator[str]:
+    """A sentence a key: up to where the same GPU types serve, and which beyond it."""
+    for row in result.breakpoints:
+        _, gpu, *phase = row.key.split(".")
+        of, unit, shown = " ".join((escaped(gpu), *phase)), "USD an hour", money
+        if phase:
+            unit, shown = "of the predicted pace", significant
+        if not row.changes or row.same_at is None:
+            yield f"{of}: the same types serve at {shown(row.value)} {unit}, too."
+            continue
+        until = "up to" if row.value > row.same_at else "down to"
+        beyond = "" if row.rate_rps is None else f", {rate(row.rate_rps)} requests/s"
+        becomes = f"{escaped(row.becomes)}{beyond}"
+        yield f"{of}: the same types serve {until} {shown(row.same_at)} {unit}; at {shown(row.value)}: {becomes}."
+    if result.untold_breakpoints:
+        yield f"For {counted(result.untold_breakpoints, 'more key')} time was out: allow more seconds."
+
+
 def _demand_words(result: DoubtedPlan, settings: DoubtSettings) -> str:
     spread = f", {percent(settings.demand)} more or less" if settings.demand else ""
     middle = sorted(result.demands_rps)[len(result.demands_rps) // 2]
@@ -119,6 +182,14 @@ def doubt_page(result: DoubtedPlan, settings: DoubtSettings) -> Page:
         section("odds", "How sure", *paragraphs(HOW), chart_of(odds_plot(result)), levels(result).block()),
         section("asked", "What is asked", *paragraphs(_demand_words(result, settings), _rents(result, settings))),
     ]
+    if result.swings:
+        table = swings(result).block()
+        sections.append(
+            section("alone", "What each doubt does alone", *paragraphs(ALONE), chart_of(tornado(result)), table)
+        )
+    if result.breakpoints or result.untold_breakpoints:
+        words = list(breakpoint_words(result))
+        sections.append(section("breakpoints", "When other GPU types serve", *paragraphs(BREAKS), *listed(words)))
     if result.known_better:
         sections.append(section("knowing", "Had it been known", *paragraphs(_regrets(result)), knowing(result).block()))
     sections.append(section("doubts", "What is doubted", *paragraphs(doubted)))
@@ -136,4 +207,9 @@ def doubt_document(result: DoubtedPlan) -> dict[str, object]:
         "mean_rps": result.mean_rps,
         "sure": levels(result).records(),
         "known_better": knowing(result).records(),
+        "swings": swings(result).records(),
+        "breakpoints": [
+            {"key": row.key, "same_at": row.same_at, "value": row.value, "changes": row.changes, "becomes": row.becomes}
+            for row in result.breakpoints
+        ],
     }

@@ -5,11 +5,11 @@ from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings
 from planner.errors import InputError
 from planner.files.records import read_record
 from planner.files.sections import top_level
-from planner.report.doubts.page import doubt_page, draws
+from planner.report.doubts.page import doubt_page, draws, swings
 from planner.report.kit.markdown import page_text
 from planner.runs.pages import page_bytes
 
-NAMES = ("doubt.md", "doubt.html", "draws.csv")
+NAMES = ("doubt.md", "doubt.html", "draws.csv", "swings.csv")
 
 
 def doubt_settings(plan: Plan, **changes: object) -> DoubtSettings:
@@ -40,4 +40,5 @@ def doubt_files(result: DoubtedPlan, settings: DoubtSettings) -> dict[str, bytes
         "doubt.md": page_text(page).encode(),
         "doubt.html": page_bytes(page),
         "draws.csv": draws(result).csv(),
+        "swings.csv": swings(result).csv(),
     }
