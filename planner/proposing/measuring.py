@@ -94,7 +94,8 @@ def what_to_measure(
     _require_doubt(scenario)
     question = posed(scenario)
     bands = bands_of_types(BucketPrices(question))
-    scores = pace_scores(list(bands), uniform_draws(draws, pace_dimensions(list(bands)), seed))
+    alike, points = scenario.doubt.alike, uniform_draws(draws, pace_dimensions(list(bands)), seed)
+    scores = pace_scores(list(bands), points, alike)
     paces = {key: errors_of(bands[key], row) for key, row in scores.items()}
     plainly = replace(question, scenario=replace(scenario, objective=ObjectiveSettings()))
     service = BucketService(plainly)
@@ -103,7 +104,7 @@ def what_to_measure(
     worths = _Worths.of(scenario, fleets, rates, service.priced(fleets[0]).rate_rps)
     candidates = dict(_candidates(scenario, fleets, bands, can_run))
     noises = {key: shown_noise(bands[key]) for key in candidates}
-    decisions = Decisions(worths.values, scores, noises, seed)
+    decisions = Decisions(worths.values, scores, noises, seed, alike)
     means = decisions.means.tolist()
     best = means.index(max(means))
     if not max(rates[best]) > 0:

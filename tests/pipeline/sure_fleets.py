@@ -74,7 +74,7 @@ def rows_of(fleet: str, trace: str) -> list[dict[str, object]]:
     rows = []
     for name, plan in plans.items():
         drawn = in_fresh_draws(plan)
-        gpus = ", ".join(f"{count} {gpu}" for gpu, count in plan.scenario.inventory.counts.items())
+        gpus = ", ".join(f"{count} {gpu}" for gpu, count in plan.scenario.inventory.counts)
         figures = (plan.outlook.promise_rps, demand, drawn.odds(demand), drawn.sure_rps(SURE), drawn.sure_rps(0.9))
         texts = [f"{figure:.4g}" for figure in (*figures, drawn.mean_rps)]
         label = f"{name}: {gpus}" if name == "one type" else name

@@ -11,11 +11,16 @@ import pytest
 
 from planner import pipeline
 from planner.api.deployments import PlannedDeployment
-from planner.cost.residuals.band_draws import SHARED
 from planner.cost.residuals.bands import known_as, place
-from planner.cost.residuals.pace_draws import normal_scores, pace_draws, uniform_draws
+from planner.cost.residuals.pace_draws import (
+    normal_scores,
+    pace_dimensions,
+    pace_draws,
+    pace_scores,
+    uniform_draws,
+)
 from planner.domain import Band, Calibration, Factor, LoadPoint, Origin, Phase, Plan, Scenario
-from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings, KnownBetter
+from planner.domain.serving.doubt import SHARED, AlikeErrors, DoubtedPlan, DoubtSettings, KnownBetter
 from planner.errors import InfeasibleError, InputError
 from planner.evaluation.doubts.drawn import at_paces
 from planner.evaluation.doubts.odds import DRAWS
@@ -127,7 +132,7 @@ def test_draws_lie_as_the_bands_say() -> None:
     scores = normal_scores(points)
     assert scores.std(axis=0) == pytest.approx([1.0] * 3, abs=0.05)
     paces = pace_draws({("H20", Phase.DECODE): Band(low=0.7, high=1.2, basis=""), ("H200", Phase.DECODE): Band(
-        low=0.7, high=1.2, basis="")}, uniform_draws(1024, 3, 0))  # fmt: skip
+        low=0.7, high=1.2, basis="")}, uniform_draws(1024, 2, 0))  # fmt: skip
     both = np.log(np.array(list(paces.values())))
     for row in both:
         assert np.exp(np.quantile(row, [0.1, 0.9])) == pytest.approx([0.7, 1.2], rel=0.02)
@@ -207,6 +212,43 @@ def test_a_promise_is_as_sure_as_was_asked() -> None:
     altered = replace(surely, buckets=replace(surely.outlook, promise_rps=predicted.outlook.promise_rps))
     with pytest.raises(InputError, match="its margin and odds leave"):
         pipeline.recheck(altered, "plan.json")
+
+
+def test_types_err_as_alike_as_is_said() -> None:
+    keys = [("H20", Phase.MIXED), ("H200", Phase.MIXED), ("H800", Phase.MIXED), ("H20", Phase.DECODE)]
+    rows = (("H200", "H20", 0.9), ("H20", "H800", 0.2))
+    alike = [AlikeErrors(gpu=gpu, other=other, correlation=value) for gpu, other, value in rows]
+    scores = pace_scores(keys, uniform_draws(4096, pace_dimensions(keys), 1), alike)
+    said = {("H20", "H200"): 0.9, ("H20", "H800"): 0.2, ("H200", "H800"): SHARED}
+    for (first, second), correlation in said.items():
+        pair = scores[first, Phase.MIXED], scores[second, Phase.MIXED]
+        assert np.corrcoef(*pair)[0, 1] == pytest.approx(correlation, abs=0.02)
+    assert np.corrcoef(scores[keys[0]], scores[keys[3]])[0, 1] == pytest.approx(0, abs=0.02)
+    assert scores[keys[2]].std() == pytest.approx(1, abs=0.02)
+
+
+def test_types_that_err_apart_make_up_for_each_other() -> None:
+    plan, pair = held_to_levels(), {"gpu": "H20", "other": "H200"}
+    settings = (DoubtSettings(draws=128, alike=(AlikeErrors(**pair, correlation=r),)) for r in (-0.9, 1.0))  # type: ignore[arg-type]
+    apart, alike = (np.std(pipeline.doubt(plan, setting).rates_rps) for setting in settings)
+    assert apart < 0.8 * alike
+
+
+@pytest.mark.parametrize(
+    ("alike", "words"),
+    [
+        ([("H20", "H100", 0.5)], "doubt.alike must be of two GPU types of the inventory each, got H20 and H100"),
+        ([("H20", "H20", 0.5)], "must be of two GPU types"),
+        ([("H20", "H200", 0.5), ("H200", "H20", 0.6)], "must name a pair once"),
+        ([("H20", "H200", 1.0), ("H20", "H800", -1.0)], "which has no negative eigenvalue"),
+        ([("H20", "H200", 1.2)], "correlation must be"),
+    ],
+)
+def test_what_are_no_correlations_is_refused(alike: list[tuple[str, str, float]], words: str) -> None:
+    rows = [dict(zip(("gpu", "other", "correlation"), row, strict=True)) for row in alike]
+    with pytest.raises(InputError, match=words) as refused:
+        scenario_of(inventory={"H20": 8, "H200": 8, "H800": 8}, doubt={"alike": rows})
+    assert refused.value.hint
 
 
 @pytest.mark.parametrize("target_rps", [100.0, 140.0])

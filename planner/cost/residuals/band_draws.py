@@ -29,14 +29,10 @@ import numpy as np
 
 from planner.cost.arrays import Array
 from planner.domain import Band, Phase, RateBand
+from planner.domain.serving.doubt import SHARED
 
 DRAWS = 10_000
 """P10 and P90 of a rate come out to about 1 % of its band's width."""
-
-SHARED = 0.5
-"""Correlation of the errors of two GPU types in one phase. One half: slices of Hopper and Blackwell err alike (MoE +21
-and +5 %, dense -11 and -16 %), those of AMD the other way (dense +31 %); formulas and engines are common to all types,
-kernels are not. A judgement, until runs of several types under equal conditions are left out together."""
 
 _SCORE = NormalDist().inv_cdf(0.9)
 _LOW, _HIGH = 0.1, 0.9

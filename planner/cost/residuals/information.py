@@ -3,7 +3,7 @@
 | symbol | meaning | unit |
 |---|---|---|
 | z[k, m] | normal score of the pace of a GPU type in a phase, m, in draw k (`pace_draws`) | 1 |
-| C[m, n] | correlation of the scores: SHARED of types in one phase, else 0 | 1 |
+| C[m, n] | correlation of the scores, R of `pace_draws` | 1 |
 | r[m] | correlation of what two runs of one configuration show (`TOLD`, by the band's relation; of decode and | 1 |
 |      | aggregated serving: of prefill too few were left out) | |
 | e[m] | deviation of what a run shows around z[m]: sqrt(1 / r^2 - 1), so that the two correlate by r | 1 |
@@ -26,10 +26,10 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from planner.cost.arrays import Array
-from planner.cost.residuals.band_draws import SHARED
 from planner.cost.residuals.band_table import TOLD
-from planner.cost.residuals.pace_draws import Key, normal_scores, uniform_draws
+from planner.cost.residuals.pace_draws import Key, correlations, normal_scores, uniform_draws
 from planner.domain import Band, Relation
+from planner.domain.serving.doubt import AlikeErrors
 
 OUTCOMES = 512
 BY_CHANCE = 16
@@ -61,6 +61,7 @@ class Decisions:
     scores: Mapping[Key, Array]
     noises: Mapping[Key, float]
     seed: int = 0
+    alike: Sequence[AlikeErrors] = ()
 
     @cached_property
     def values(self) -> Array:
@@ -106,7 +107,7 @@ class Decisions:
         columns = [*((self.scores[key], self.noises[key]) for key in keys), *others]
         if not columns:
             return 0.0
-        shown = np.array([[_correlation(a, b) for b in keys] for a in keys]).reshape(len(keys), len(keys))
+        shown = correlations(keys, self.alike).reshape(len(keys), len(keys))
         covariance = np.eye(len(columns))
         covariance[: len(keys), : len(keys)] = shown
         noises = np.array([noise for _, noise in columns])
@@ -130,9 +131,3 @@ class Decisions:
 def _normals(columns: int, seed: int) -> Array:
     """OUTCOMES standard normal rows, spread evenly."""
     return normal_scores(uniform_draws(OUTCOMES, columns, seed))
-
-
-def _correlation(first: Key, second: Key) -> float:
-    if first == second:
-        return 1.0
-    return SHARED if first[1] is second[1] else 0.0

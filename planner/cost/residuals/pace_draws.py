@@ -2,21 +2,22 @@
 
 | symbol  | meaning                                                                     | unit |
 |---------|-----------------------------------------------------------------------------|------|
-| z[g,p]  | sqrt(rho) s[p] + sqrt(1 - rho) u[g,p], s and u from a scrambled Halton point | 1    |
+| R       | correlation of two types in one phase: SHARED where nothing is said; 0 across phases | 1 |
+| z[g,p]  | L u, L the root of R, u normal scores of a scrambled Halton point           | 1    |
 | pace    | exp(m + z / z90 h): m, h middle and half of the band, by side               | 1    |
 
 256 such draws give the rate that is 80 % sure to about 3 %; as many random ones to 6 %.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 
 import numpy as np
 
 from planner.cost.arrays import Array
-from planner.cost.residuals.band_draws import SHARED, errors_of
+from planner.cost.residuals.band_draws import errors_of
 from planner.domain import Band, Phase
+from planner.domain.serving.doubt import SHARED, AlikeErrors
 
 Key = tuple[str, Phase]
 _EDGE = 1e-9
@@ -54,20 +55,37 @@ def normal_scores(points: Array) -> Array:
 
 def pace_dimensions(keys: Sequence[Key]) -> int:
     """Columns of points that `pace_draws` takes."""
-    return len({phase for _, phase in keys}) + len(keys)
+    return len(keys)
 
 
-def pace_scores(keys: Sequence[Key], points: Array) -> dict[Key, Array]:
-    """z of every GPU type and phase, one number a point; `points`: columns of the unit cube of their own. What a phase
-    errs is shared in part among its types, as in `band_draws`."""
-    phases, scores = sorted({phase.value for _, phase in keys}), normal_scores(points)
-    mixed = {}
-    for place, (gpu, phase) in enumerate(sorted(keys, key=lambda key: (key[1].value, key[0]))):
-        common, alone = scores[:, phases.index(phase.value)], scores[:, len(phases) + place]
-        mixed[gpu, phase] = math.sqrt(SHARED) * common + math.sqrt(1 - SHARED) * alone
-    return mixed
+def correlation(first: Key, second: Key, alike: Sequence[AlikeErrors] = ()) -> float:
+    """R of two types in their phases: 1 of one with itself, 0 across phases, as `alike` says, else SHARED."""
+    if first == second:
+        return 1.0
+    if first[1] is not second[1]:
+        return 0.0
+    pair = {first[0], second[0]}
+    return next((row.correlation for row in alike if {row.gpu, row.other} == pair), SHARED)
 
 
-def pace_draws(bands: Mapping[Key, Band], points: Array) -> dict[Key, Array]:
+def correlations(keys: Sequence[Key], alike: Sequence[AlikeErrors] = ()) -> Array:
+    """R of all of these, in their order."""
+    return np.array([[correlation(first, second, alike) for second in keys] for first in keys], dtype=np.float64)
+
+
+def pace_scores(keys: Sequence[Key], points: Array, alike: Sequence[AlikeErrors] = ()) -> dict[Key, Array]:
+    """z of every GPU type and phase, one number a point; `points`: columns of the unit cube of their own."""
+    ordered = sorted(keys, key=lambda key: (key[1].value, key[0]))
+    # types that err alike to the last make R singular, which takes a root all the same
+    root = np.linalg.cholesky(correlations(ordered, alike) + _SINGULAR * np.eye(len(ordered)))
+    mixed = normal_scores(points) @ root.T
+    return {key: mixed[:, place] for place, key in enumerate(ordered)}
+
+
+_SINGULAR = 1e-10
+
+
+def pace_draws(bands: Mapping[Key, Band], points: Array, alike: Sequence[AlikeErrors] = ()) -> dict[Key, Array]:
     """Measured over predicted pace of every GPU type and phase at its `pace_scores`."""
-    return {key: errors_of(bands[key], scores) for key, scores in pace_scores(list(bands), points).items()}
+    scores = pace_scores(list(bands), points, alike)
+    return {key: errors_of(bands[key], scores[key]) for key in scores}

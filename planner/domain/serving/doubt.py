@@ -11,6 +11,20 @@ from planner.domain.explanations import WhatIf
 from planner.domain.keys import Bounds, Key
 from planner.domain.serving.promise import ROUNDING, quantile, share_of
 
+SHARED = 0.5
+"""Correlation of the errors of two GPU types in one phase. One half: slices of Hopper and Blackwell err alike (MoE +21
+and +5 %, dense -11 and -16 %), those of AMD the other way (dense +31 %); formulas and engines are common to all types,
+kernels are not. A judgement, until runs of several types under equal conditions are left out together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlikeErrors:
+    """Two GPU types whose speeds are mispredicted alike, or the other way round, in every phase."""
+
+    gpu: Annotated[str, Key("type")]
+    other: Annotated[str, Key("type")]
+    correlation: Annotated[float, Bounds(low=-1, high=1), Key("of what the logarithms of their paces are off")]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoubtSettings:
@@ -20,6 +34,10 @@ class DoubtSettings:
     demand: Annotated[float, Bounds(low=0, high=2), Key("of the rate asked: deviation of its logarithm")] = 0.0
     prices: Annotated[float, Bounds(low=0, high=2), Key("of each type's price: deviation of its logarithm")] = 0.0
     unavailable: Annotated[float, Bounds(low=0, high=0.5), Key("chance of a node to be away")] = 0.0
+    alike: Annotated[
+        tuple[AlikeErrors, ...],
+        Key("pairs of GPU types whose errors correlate otherwise than types of a phase do", sparse=True),
+    ] = ()
     draws: Annotated[int, Bounds(low=16, high=4096), Key("of everything that is doubted")] = 256
 
     @property

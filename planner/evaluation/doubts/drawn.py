@@ -50,7 +50,8 @@ def drawn_paces(prices: BucketPrices, count: int, seed: int) -> Paces:
     bands = bands_of_types(prices)
     if not bands:
         return {}
-    return pace_draws(bands, uniform_draws(count, pace_dimensions(list(bands)), seed))
+    points = uniform_draws(count, pace_dimensions(list(bands)), seed)
+    return pace_draws(bands, points, prices.question.scenario.doubt.alike)
 
 
 def rates_in_draws(question: Question, fleets: Sequence[Sequence[BucketPool]], paces: Paces) -> list[list[float]]:

@@ -67,7 +67,8 @@ def promise_odds(question: Question, pools: Pools, rate_rps: float, draws: int) 
     bands, scenario = bands_of(question, pools), question.scenario
     if not bands or not rate_rps:
         return None
-    paces = pace_draws(bands, uniform_draws(draws, pace_dimensions(list(bands)), scenario.search.seed))
+    points = uniform_draws(draws, pace_dimensions(list(bands)), scenario.search.seed)
+    paces = pace_draws(bands, points, scenario.doubt.alike)
     promised = PromisedPools(question, pools, rate_rps)
     drawn = ({key: float(row[draw]) for key, row in paces.items()} for draw in range(draws))
     rates = [promised.rate_rps(at, promised.pools) for at in drawn]

@@ -130,7 +130,7 @@ class _Draws:
         self.types = sorted({pool.gpu for pool in plan.outlook.pools})
         columns = pace_dimensions(list(bands))  # what else is doubted comes after: paces are the same without it
         cube = uniform_draws(settings.draws, columns + 1 + 2 * len(self.types), plan.scenario.search.seed)
-        self._paces, points = pace_draws(bands, cube[:, :columns]), cube[:, columns:]
+        self._paces, points = pace_draws(bands, cube[:, :columns], settings.alike), cube[:, columns:]
         self.demands_rps = self.demand_rps * np.exp(settings.demand * normal_scores(points[:, 0]))
         priced, self._away = np.split(points[:, 1:], 2, axis=1)
         rents = np.array([self.rent(gpu) for gpu in self.types])

@@ -24,7 +24,6 @@ from planner.domain import (
     Scenario,
 )
 from planner.domain.changes import ChangePolicy
-from planner.domain.serving.doubt import DoubtSettings
 from planner.domain.serving.promise import PromiseSettings
 from planner.domain.serving.routing import DEFAULT_SERVING, SIMPLICITY, ServingForm
 from planner.errors import InputError
@@ -37,6 +36,7 @@ from planner.files.engines import read_engine, require_loaded
 from planner.files.models.models import find_model, told_model
 from planner.files.records import read_record
 from planner.files.scenario.cost_sections import read_cost, read_network, read_slo, require_flows, require_prefix
+from planner.files.scenario.doubts import read_doubt
 from planner.files.scenario.inventories import read_inventory
 from planner.files.scenario.objective_sections import (
     objective_section,
@@ -265,7 +265,7 @@ def _question(
         simplicity=document.number("simplicity", default=SIMPLICITY, low=0, below=1),
         serving=document.choice("serving", ServingForm) if "serving" in document else DEFAULT_SERVING,
         survive=read_survival(document.section("survive", optional=True)),
-        doubt=read_record(DoubtSettings, document.section("doubt", optional=True)),
+        doubt=read_doubt(document.section("doubt", optional=True), [item.gpu.name for item in inventory.items]),
         promise=read_record(PromiseSettings, document.section("promise", optional=True)),
         deploy=read_record(DeploySettings, document.section("deploy", optional=True)),
         changes=read_record(ChangePolicy, document.section("changes", optional=True)),

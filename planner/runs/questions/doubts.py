@@ -3,7 +3,7 @@
 from planner.domain import Plan
 from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings
 from planner.errors import InputError
-from planner.files.records import read_record
+from planner.files.records import read_record, record_document
 from planner.files.sections import top_level
 from planner.report.doubts.page import doubt_page, draws, swings
 from planner.report.kit.markdown import page_text
@@ -15,14 +15,7 @@ NAMES = ("doubt.md", "doubt.html", "draws.csv", "swings.csv")
 def doubt_settings(plan: Plan, **changes: object) -> DoubtSettings:
     """What the plan's scenario doubts, with what was said otherwise (None: nothing). Raises InputError for a value that
     cannot be."""
-    stated = plan.scenario.doubt
-    values: dict[str, object] = {
-        "speeds": stated.speeds,
-        "demand": stated.demand,
-        "prices": stated.prices,
-        "unavailable": stated.unavailable,
-        "draws": stated.draws,
-    }
+    values = record_document(plan.scenario.doubt)
     values |= {key: value for key, value in changes.items() if value is not None}
     return read_record(DoubtSettings, top_level(values, "doubt"))
 
