@@ -71,6 +71,7 @@ SMALLER = {
         "days=7": "days=1",
         "(1.0, 1.25, 1.5, 2.0)": "(1.0, 2.0)",
     },
+    "15_how_sure": {'{"H20": 16, "H200": 8}': '{"H20": 4}', "draws=256": "draws=16"},
     "13_models_of_2026": {"for name in MODELS}": "for name in MODELS[5::6]}"},
 }
 """Sizes that take long, and those that the tests take: every cell runs all the same."""
