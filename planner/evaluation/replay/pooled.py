@@ -120,11 +120,10 @@ class PooledReplay:
         return simulate(fleet, promise, settings, rate_rps, lambda rate, seed: self._requests(rate, seed, requests))
 
     def _requests(self, rate_rps: float, seed: int, count: int) -> Requests:
-        drawn = requests_of if isinstance(self._source, RequestTrace) else requests_of_profile
-        context = self._scenario.model.max_context
-        return drawn(  # type: ignore[operator]  # each with its own kind of source
-            self._source, self._settings.arrivals, seed=seed, rate_rps=rate_rps, count=count, most_tokens=context
-        )
+        settings, context, source = self._settings.arrivals, self._scenario.model.max_context, self._source
+        if isinstance(source, RequestTrace):
+            return requests_of(source, settings, seed=seed, rate_rps=rate_rps, count=count, most_tokens=context)
+        return requests_of_profile(source, settings, seed=seed, rate_rps=rate_rps, count=count, most_tokens=context)
 
 
 def arrivals_of(scenario: Scenario) -> ArrivalSettings:

@@ -12,7 +12,7 @@ from random import Random
 
 from planner.domain import BucketPool, LengthProfile, Plan, Question, RequestTrace
 from planner.domain.arrivals import ReplaySettings
-from planner.domain.serving.tuning import WORTH, Knob, Stream, TunedPlan, TuneGain, TuneGoal, TuneSettings, TuneTrial
+from planner.domain.serving.tuning import WORTH, Stream, TunedPlan, TuneGain, TuneGoal, TuneSettings, TuneTrial
 from planner.errors import InputError
 from planner.evaluation.replay.pooled import PooledReplay
 from planner.evaluation.replay.replaying import served_part, with_dying_servers
