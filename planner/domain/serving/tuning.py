@@ -38,7 +38,7 @@ class TuneSettings:
     goals: tuple[TuneGoal, ...] = (TuneGoal.RATE,)
     rounds: Annotated[int, Bounds(low=1, high=1000), Key("of proposals, the plan's own setting in the first")] = 6
     batch: Annotated[int, Bounds(low=2, high=100), Key("settings a round")] = 6
-    requests: Annotated[int, Bounds(low=100, high=1_000_000), Key("of a short replay, warm-up included")] = 4000
+    requests: Annotated[int, Bounds(low=100, high=1_000_000), Key("of a short replay, warm-up included")] = 2000
     seed: Annotated[int, Bounds(low=0, high=2**31 - 1), Key("of proposals and requests")] = 0
     rate_rps: Annotated[float, Bounds(above=0), Key("for goodput and TTFT", unit="requests/s")] = 1.0
 
