@@ -40,9 +40,12 @@ def fixed_knobs(plan: Plan, space: ReplaySpace) -> Iterator[tuple[str, str]]:
         yield "batch limits", "no pool decodes"
     if "weight" not in kinds:
         yield "weights at the router", f"{plan.scenario.router.name} weighs no pools of a bucket against each other"
-    yield "queue thresholds", "no router that is exported has one"
+    yield "queue thresholds", "no router that is exported waits behind one"
     yield "which router, and what it counts", "planner routers compares them"
-    yield "room of prefix caches", "engines take what weights and answers leave; no flag is written"
+    yield (
+        "room of prefix caches",
+        "engines take what weights and answers leave of the share of memory that plans count on",
+    )
     scaled = "replays start no servers" if deploy.autoscaling != "none" else "the plan has none"
     yield "floors and triggers of autoscalers", scaled
     yield "margin", "what is promised of a capacity is no setting of a server; the rate that holds is told"

@@ -33,8 +33,8 @@ BATCH_STEPS = (-3, -2, -1, 0)
 
 RUNNING = frozenset({"cut", "budget", "batch", "weight"})
 """Kinds of dials that servers turn which run already."""
-BUDGETS = (0.25, 0.5, 0.75, 1.5, 2.0)
-"""Of a running server's token budget: others that it may be started with."""
+BUDGETS = (512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768)
+"""Token budgets that a running server may be started with anew."""
 WEIGHT_STEPS, _WEIGHTIER = (-3, -2, -1, 0, 1, 2, 3), 1.08  # finer than that no router's whole numbers tell apart well
 
 
@@ -88,8 +88,8 @@ def running_menu(question: Question, pool: BucketPool) -> ServerMenu:
     """What a running pool's servers may be started with anew: other token budgets."""
     own_server, most = pool.server, question.scenario.cost.max_tokens_per_step
     budget, servers = own_server.tokens_per_step, {own_server.tokens_per_step: own_server}
-    for other in sorted({round(budget * share) for share in BUDGETS} if budget else ()):
-        if 0 < other <= most:
+    for other in BUDGETS if budget else ():
+        if other != budget and other <= most:
             servers[other] = _with_budget(question, replace(pool, server=replace(own_server, tokens_per_step=other)))
     return ServerMenu(
         shapes=((own_server.parallel, own_server.overlapped),),
