@@ -1,9 +1,9 @@
-"""Knobs turned by replays: the tuned plan is what it says, on streams that nobody had seen, and stays where it should."""
+"""Knobs turned by replays: the tuned plan is what it says, on streams not seen, and stays where it should."""
 
 import math
 from dataclasses import replace
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -167,7 +167,7 @@ def test_stretches_of_a_trace_are_half_hours_that_do_not_overlap(hours: int, see
     search, unseen = stretches_of(trace)
     every = sorted([*search, *unseen])  # type: ignore[type-var]
     assert all(one is not None and other is not None for one, other in zip(search, unseen, strict=False))
-    assert all(before[1] <= after[0] for before, after in zip(every, every[1:], strict=False))  # type: ignore[index]
+    assert all(before[1] <= after[0] for before, after in pairwise(every))  # type: ignore[index]
     span = arrival[-1] - arrival[0]
     assert all(end - start == (1800.0 if span >= 3600 else span / 2) for start, end in every)  # type: ignore[misc]
     assert 1 <= len(unseen) <= len(search) <= 4

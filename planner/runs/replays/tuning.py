@@ -14,13 +14,14 @@ from planner.runs.pages import page_bytes
 from planner.runs.publication import publish
 from planner.runs.replays.replay_settings import replay_settings
 from planner.runs.replays.replays import rate_of
+from planner.runs.verifying.runs import TUNE_FILE
 
 SHORT_S, _FEWEST = 30.0, 2000
 """Seconds at the plan's promise that a short replay has unless somebody says how many requests: an overload shows late,
 and 4,000 requests are over in 10 s at 400 requests/s."""
 RUN = "run"
 """The folder of the tuned plan, a run like any other."""
-NAMES = ("tune.md", "tune.html", "trials.csv", RUN)
+NAMES = (TUNE_FILE, "tune.html", "trials.csv", RUN)
 
 
 def tune_settings(
@@ -57,11 +58,9 @@ def tune_replays(plan: Plan, source: RequestTrace | LengthProfile, **choices: ob
 def tune_folder(tuned: TunedPlan, plan: Plan | None) -> dict[str, bytes]:
     """Relative path -> content: the report, and the run of the tuned plan where it gains."""
     page = tuned_page(tuned)
-    written = {
-        "tune.md": page_text(page).encode(),
-        "tune.html": page_bytes(page),
-        "trials.csv": trials_table(tuned).csv(),
-    }
+    report = page_text(page).encode()
+    written = {TUNE_FILE: report, "tune.html": page_bytes(page), "trials.csv": trials_table(tuned).csv()}
     if plan is None:
         return written
-    return {**written, **{f"{RUN}/{name}": content for name, content in publish(plan, figures=False).files.items()}}
+    of_run = {**publish(plan, figures=False).files, TUNE_FILE: report}
+    return {**written, **{f"{RUN}/{name}": content for name, content in of_run.items()}}
