@@ -261,14 +261,16 @@ class PlannedDeployment:
         settings = doubt_settings(self.record, **doubts)
         return PlanInDoubt(pipeline.doubt(self.record, settings, knowing), settings)
 
-    def tune(self, trace: "str | Path | None" = None, goals: str = "rate", **settings: Any) -> "TunedKnobs":
+    def tune(
+        self, trace: "str | Path | None" = None, goals: str = "rate", **settings: Any
+    ) -> "TunedKnobs[PlannedDeployment]":
         """Other flags and weights of the plan's servers, judged by replays; `.plan` is the tuned one where it gains.
 
         `trace`, `goals`: as of `planner tune`, and so are `settings`: rate, rounds, batch, requests, seed, arrivals,
         variation, between, failures. Raises InputError."""
         from planner.api.replays import tuned_knobs
 
-        return tuned_knobs(self, trace, goals, settings)
+        return tuned_knobs(self.record, PlannedDeployment, trace, goals, settings)
 
     def replay(
         self,

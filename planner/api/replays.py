@@ -1,8 +1,8 @@
 """Replays, knobs turned by them, and plans in draws of what is doubted, at hand."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from planner import report
 from planner.api.cards import card, rows_of
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from planner.api.deployments import PlannedDeployment
+
+Deployment = TypeVar("Deployment")
 
 
 class ReplayedPlan:
@@ -125,7 +126,7 @@ def source_of(plan: Plan, trace: "str | Path | RequestTrace | LengthProfile | No
     return trace_of(plan, None if trace is None else str(trace))
 
 
-class TunedKnobs:
+class TunedKnobs(Generic[Deployment]):
     """A plan's knobs turned by replays; `record` is the frozen result.
 
     >>> tuned = plan.tune("trace.csv", rounds=6)
@@ -133,7 +134,7 @@ class TunedKnobs:
     >>> tuned.plan.export("manifests")                    # where it gains
     """
 
-    def __init__(self, record: TunedPlan, plan: "PlannedDeployment | None") -> None:
+    def __init__(self, record: TunedPlan, plan: Deployment | None) -> None:
         self.record, self.plan = record, plan
 
     @property
@@ -169,21 +170,21 @@ class TunedKnobs:
 
 
 def tuned_knobs(
-    planned: "PlannedDeployment",
+    plan: Plan,
+    make: Callable[[Plan], Deployment],
     trace: "str | Path | RequestTrace | LengthProfile | None",
     goals: str,
     settings: Mapping[str, Any],
-) -> TunedKnobs:
-    """The knobs of a plan at hand, turned; raises as `planner tune` does."""
+) -> TunedKnobs[Deployment]:
+    """The knobs of a plan, turned; `make` puts the tuned one at hand. Raises as `planner tune` does."""
     from planner import pipeline
     from planner.runs.replays.tuning import tune_replays, tune_settings
 
     search = {key: value for key, value in settings.items() if key in ("rate", "rounds", "batch", "requests", "seed")}
     replays = {key: value for key, value in settings.items() if key not in search}
-    source, plan = source_of(planned.record, trace), planned.record
-    chosen = tune_settings(plan, goals, **search)
+    source, chosen = source_of(plan, trace), tune_settings(plan, goals, **search)
     tuned, changed = pipeline.tune(plan, source, tune_replays(plan, source, **replays), chosen)
-    return TunedKnobs(tuned, None if changed is None else type(planned)(changed))
+    return TunedKnobs(tuned, None if changed is None else make(changed))
 
 
 class PlanInDoubt:
