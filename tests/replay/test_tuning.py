@@ -14,8 +14,10 @@ from small_plans import bucketed, small_plan
 
 from planner import pipeline
 from planner.domain import BucketPool, Phase, Plan, RequestTrace
+from planner.domain.arrivals import Failure
 from planner.domain.serving.tuning import WORTH, TunedPlan, TuneGoal, TuneSettings
 from planner.errors import InputError
+from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.evaluator import open_evaluator
 from planner.evaluation.replay.replaying import PlanReplay
 from planner.evaluation.replay.streams import gain_of, stretches_of
@@ -229,6 +231,34 @@ def test_goals_together_are_judged_apart_and_none_may_lose() -> None:
     assert (changed is not None) == tuned.chosen == (max(lows) >= WORTH and min(lows) > -WORTH)  # type: ignore[type-var]
     ttft = tuned.gains[1]
     assert ttft.gain.mean == pytest.approx(math.exp(np.mean(np.log(np.array(ttft.before) / np.array(ttft.after)))) - 1)
+
+
+def test_settings_below_the_rate_that_is_asked_for_are_not_tried() -> None:
+    plan = mistaken()
+    objective = replace(plan.scenario.objective, target_rps=plan.throughput_rps)
+    asked_for = replace(plan, scenario=replace(plan.scenario, objective=objective))
+    quick = replace(QUICK, batch=8, goals=(TuneGoal.TTFT,), rate_rps=plan.throughput_rps)
+    space = ReplaySpace(posed(plan.scenario), None, tuple(replace(p, share=1.0) for p in plan.outlook.pools))
+    service = BucketService(posed(plan.scenario))
+
+    def lowest_rps(each: Plan) -> float:
+        points = [space.point(dict(trial.setting)) for trial in tuned_again(each, quick)[0].trials]
+        return min(service.priced(space.pools(point)).rate_rps for point in points)
+
+    assert lowest_rps(plan) < plan.throughput_rps * (1 - 1e-3)
+    assert lowest_rps(asked_for) > plan.throughput_rps * (1 - 1e-3)
+
+
+def test_what_fails_fails_in_every_replay() -> None:
+    plan, lengths = mistaken(), mistaken().scenario.workload
+    quick = replace(QUICK, rounds=1, batch=2, goals=(TuneGoal.GOODPUT,), rate_rps=0.5 * plan.throughput_rps)
+    failure = Failure(island=plan.outlook.pools[0].island, at_s=2.0, nodes=0)
+    sound, failing = (
+        pipeline.tune(plan, lengths, tune_replays(plan, lengths, failures=failures), quick)[0]
+        for failures in ([], [failure])
+    )
+    for before, after in zip(sound.trials, failing.trials, strict=True):
+        assert after.short[0] < 0.9 * before.short[0]
 
 
 def test_plans_without_pools_and_goals_without_levels_are_refused() -> None:
