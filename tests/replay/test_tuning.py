@@ -104,7 +104,7 @@ def test_both_settings_meet_the_same_requests_and_the_search_has_not_seen_them()
 
 
 def test_a_seed_gives_the_same_search_and_another_one_others() -> None:
-    few = replace(QUICK, goals=(TuneGoal.TTFT,), rate_rps=mistaken().throughput_rps)
+    few = replace(QUICK, requests=100, goals=(TuneGoal.TTFT,), rate_rps=mistaken().throughput_rps)
     first, again = tuned_again(mistaken(), few), tuned_again(mistaken(), few)
     assert first == again
     other, _ = tuned_again(mistaken(), replace(few, seed=1))
@@ -180,12 +180,12 @@ def test_a_trace_is_judged_on_half_hours_apart() -> None:
     clock = np.linspace(0, 7200, 6000).tolist()
     trace = RequestTrace(name="even", arrival_s=clock, input_tokens=[2000] * 6000, output_tokens=[20] * 6000)
     plan = mistaken()
-    quick = replace(QUICK, goals=(TuneGoal.TTFT,), rate_rps=plan.throughput_rps)
+    quick = replace(QUICK, batch=2, rounds=1, requests=100, goals=(TuneGoal.TTFT,), rate_rps=plan.throughput_rps)
     tuned, _ = pipeline.tune(plan, trace, tune_replays(plan, trace), quick)
     short_first = replace(trace, input_tokens=[500 if second % 3600 < 1800 else 7000 for second in clock])
     long_first = replace(trace, input_tokens=[7000 if second % 3600 < 1800 else 500 for second in clock])
     short, long = (
-        pipeline.tune(plan, each, tune_replays(plan, each), replace(quick, rounds=1, batch=2))[0].trials[0].short[0]
+        pipeline.tune(plan, each, tune_replays(plan, each), quick)[0].trials[0].short[0]
         for each in (short_first, long_first)
     )
     assert short < long / 4
@@ -232,7 +232,7 @@ def test_the_library_finds_the_best_of_a_mixed_space(goals: int) -> None:
 
 def test_goals_together_are_judged_apart_and_none_may_lose() -> None:
     plan = mistaken()
-    both = replace(QUICK, requests=400, goals=(TuneGoal.GOODPUT, TuneGoal.TTFT), rate_rps=1.1 * plan.throughput_rps)
+    both = replace(QUICK, requests=250, goals=(TuneGoal.GOODPUT, TuneGoal.TTFT), rate_rps=1.1 * plan.throughput_rps)
     tuned, changed = tuned_again(plan, both)
     assert [gain.goal for gain in tuned.gains] == [*both.goals]
     lows = [gain.gain.low for gain in tuned.gains]
@@ -246,7 +246,7 @@ def test_settings_below_the_rate_that_is_asked_for_are_not_tried() -> None:
     plan = mistaken()
     objective = replace(plan.scenario.objective, target_rps=plan.throughput_rps)
     asked_for = replace(plan, scenario=replace(plan.scenario, objective=objective))
-    quick = replace(QUICK, batch=8, goals=(TuneGoal.TTFT,), rate_rps=plan.throughput_rps)
+    quick = replace(QUICK, batch=5, requests=100, goals=(TuneGoal.TTFT,), rate_rps=plan.throughput_rps)
     space = ReplaySpace(posed(plan.scenario), None, tuple(replace(p, share=1.0) for p in plan.outlook.pools))
     service = BucketService(posed(plan.scenario))
 

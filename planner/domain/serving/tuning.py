@@ -86,7 +86,7 @@ class TuneGain:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TunedPlan:
     """`fixed`: what cannot be turned here, and why. `best`: the number of the trial that was held against fresh streams
-    (None: none was better in the search). `chosen`: it gains, and no goal loses."""
+    (None: none but the plan's own was replayed at length). `chosen`: it gains, and no goal loses."""
 
     plan: str
     trace: str

@@ -262,14 +262,16 @@ class Tuning:
         return [point for point in dict.fromkeys(points) if self._allowed(point)]
 
     def verdict(self) -> tuple[Point, tuple[TuneGain, ...]]:
-        """The simplest of the best settings of the search, and what it gains on fresh streams; the plan's own and
-        nothing where none is better."""
+        """The simplest of the best settings of the search, else the plan's nearest rival, and what it gains on fresh
+        streams; the plan's own and nothing where no other was replayed at length."""
         base = self.space.base
         worth = {point: self._worth(point) for point, trial in self.judged.items() if trial.long is not None}
         sound = {point: math.exp(sum(each)) for point, each in worth.items() if min(each) > -WORTH}
         best = simplest_near_best(self.space, sound, WORTH / 2)
-        if best == base:
+        rivals = [point for point in worth if point != base]
+        if not rivals:
             return base, ()
+        best = max(rivals, key=lambda point: sum(worth[point])) if best == base else best
         requests = LONGER * self.settings.requests
         pairs = [[self.meeting.values(point, stream, requests) for stream in self.fresh] for point in (base, best)]
         before, after = (list(zip(*rows, strict=True)) for rows in pairs)

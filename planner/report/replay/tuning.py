@@ -26,8 +26,7 @@ def verdict(tuned: TunedPlan) -> str:
     if not tuned.knobs:
         return "**Nothing to gain: no knob of these servers can be turned.** The plan stays."
     if tuned.best is None:
-        tried = counted(len(tuned.trials), "setting")
-        return f"**Nothing to gain: none of {tried} was better than the plan's own in the search.** The plan stays."
+        return "**Nothing to gain: no other setting can be deployed.** The plan stays."
     told = "; ".join(f"{GOAL_WORDS[row.goal]} {gain_words(row.gain)}" for row in tuned.gains)
     if tuned.chosen:
         return f"**Tuned, on requests that the search had not seen: {told}.**"
@@ -54,7 +53,7 @@ def knobs_table(tuned: TunedPlan) -> Table[Knob]:
         Column("knob", lambda row: row.name),
         Column("choices", lambda row: row.choices, whole),
         Column("before", lambda row: row.before, str, "the plan"),
-        Column("after", lambda row: row.after, str, "best in the search"),
+        Column("after", lambda row: row.after, str, "best other"),
     )
     return table_of(columns, tuned.knobs)
 
