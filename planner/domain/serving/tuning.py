@@ -53,7 +53,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knob:
-    """What may be turned, to so many `choices`; `before` and `after`: as the plan and the best other setting have it."""
+    """What has so many `choices`; `before` and `after`: as the plan and the best other setting have it."""
 
     name: str
     choices: int
