@@ -16,7 +16,7 @@ _HOW = (
 
 
 def gain_words(gain: Spread) -> str:
-    """`+3.1 % (+2.2 to +4.0 %)`."""
+    """`+3.1 % (+2.2 to +4.0 %)`; below 0 it is worse."""
     interval = "" if gain.low is None or gain.high is None else f" ({100 * gain.low:+.1f} to {100 * gain.high:+.1f} %)"
     return f"{100 * gain.mean:+.1f} %{interval}"
 
@@ -27,7 +27,7 @@ def verdict(tuned: TunedPlan) -> str:
         return "**Nothing to gain: no knob of these servers can be turned.** The plan stays."
     if tuned.best is None:
         return "**Nothing to gain: no other setting can be deployed.** The plan stays."
-    told = "; ".join(f"{GOAL_WORDS[row.goal]} {gain_words(row.gain)}" for row in tuned.gains)
+    told = "; ".join(f"{GOAL_WORDS[row.goal]} better by {gain_words(row.gain)}" for row in tuned.gains)
     if tuned.chosen:
         return f"**Tuned, on requests that the search had not seen: {told}.**"
     worth = f"an interval that holds less than {percent(WORTH)} is no gain"
@@ -40,7 +40,7 @@ def gains_table(tuned: TunedPlan) -> Table[TuneGain]:
         Column("goal", lambda row: row.goal.value, lambda goal: GOAL_WORDS[TuneGoal(goal)], right=False),
         Column("before", lambda row: sum(row.before) / len(row.before), rate, "the plan"),
         Column("after", lambda row: sum(row.after) / len(row.after), rate, "tuned"),
-        Column("gain", lambda row: row.gain.mean, lambda gain: f"{100 * gain:+.1f} %"),
+        Column("gain", lambda row: row.gain.mean, lambda gain: f"{100 * gain:+.1f} %", "better by"),
         Column("low", lambda row: row.gain.low, lambda low: f"{100 * low:+.1f} %", "95 %, from"),
         Column("high", lambda row: row.gain.high, lambda high: f"{100 * high:+.1f} %", "to"),
     )
