@@ -56,7 +56,7 @@ def find_tuned(
         for_search = unseen = [replays.arrivals.between]
     tuning = Tuning(
         space=space,
-        meeting=Meeting(judges, settings, space.base, saved.throughput_rps),
+        meeting=Meeting(judges, settings, saved.throughput_rps),
         settings=settings,
         streams=streams_of(for_search, _seeds(settings, search_seeds), _LONG_STREAMS),
         fresh=streams_of(unseen, _seeds(settings, fresh_seeds), _FRESH_STREAMS),
@@ -117,30 +117,26 @@ def _worth_it(gains: Sequence[TuneGain]) -> bool:
 
 
 class Meeting:
-    """Values of the goals where a setting meets streams. `base`: the plan's own setting, `capacity_rps` its capacity:
-    the search for a rate begins where the plan's ended, or ends as a rule."""
+    """Values of the goals where a setting meets streams. `capacity_rps`: of the plan, where the first search for a rate
+    begins. A rate above one that breaks may hold again where requests bunch, so that what is found hangs on where the
+    search begins: on a stream all settings begin at the same rate, at which the search before it ended."""
 
-    def __init__(self, judges: Judges, settings: TuneSettings, base: Point, capacity_rps: float) -> None:
+    def __init__(self, judges: Judges, settings: TuneSettings, capacity_rps: float) -> None:
         self.judges = judges
         self._settings = settings
-        self._base, self._usual_rps = base, capacity_rps
+        self._usual_rps = capacity_rps
         self._of_stretch: dict[tuple[float, float] | None, Judges] = {}
-        self._base_rps: dict[tuple[Stream, int], float] = {}
-        self._ratios: dict[Point, float] = {}
+        self._starts_rps: dict[tuple[Stream, int], float] = {}
 
     def values(self, point: Point, stream: Stream, requests: int) -> tuple[float, ...]:
         """A value a goal, in its unit."""
         judges = self._of_stretch.setdefault(stream.between, self.judges.between(stream.between))
         seeds, values = (stream.seed,), dict[TuneGoal, float]()
         if TuneGoal.RATE in self._settings.goals:
-            before_rps = self._base_rps.get((stream, requests), self._usual_rps)
-            guess_rps = before_rps * self._ratios.get(point, 1.0)
-            rate = judges.replayed_rps(point, seeds, requests, guess_rps=guess_rps)
+            start_rps = self._starts_rps.setdefault((stream, requests), self._usual_rps)
+            rate = judges.replayed_rps(point, seeds, requests, guess_rps=start_rps)
+            self._usual_rps = rate or self._usual_rps
             values[TuneGoal.RATE] = rate
-            if point == self._base:
-                self._base_rps[stream, requests] = self._usual_rps = rate or self._usual_rps
-            elif rate:
-                self._ratios[point] = rate / before_rps
         if set(self._settings.goals) - {TuneGoal.RATE}:
             group = judges.at(point, self._settings.rate_rps, seeds, requests).total
             values[TuneGoal.GOODPUT] = group.goodput_rps.mean
