@@ -234,11 +234,14 @@ class Tuning:
         return points
 
     def _allowed(self, point: Point) -> bool:
-        """Whether a setting is new, can be deployed, and has the capacity that is asked for."""
+        """Whether a setting is new, can be deployed, leaves every server work, and has the capacity asked for."""
         if point in self.judged or point in self._refused:
             return False
-        if self.space.pools(point) and self.meeting.judges.priced(point).rate_rps > self.least_rps:
-            return True
+        if self.space.pools(point):
+            priced = self.meeting.judges.priced(point)
+            # a pool without capacity would have no route in the plan
+            if priced.rate_rps > self.least_rps and all(pool.capacity_rps > 0 for pool in priced.pools):
+                return True
         self._refused.add(point)
         return False
 
