@@ -29,6 +29,7 @@ from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings
 from planner.domain.serving.fleet_changes import FleetChange, FleetTerms
 from planner.domain.serving.lending import FleetNodeLoss, FleetSchedule, LendingTerms, ReplayedLevel
 from planner.domain.serving.observed import Observation, ObservedSeries
+from planner.domain.serving.tuning import TunedPlan, TuneSettings
 from planner.errors import InconsistentPlanError, InputError
 from planner.evaluation.doubts.odds import with_odds
 from planner.evaluation.evaluator import Evaluator, open_evaluator
@@ -228,6 +229,28 @@ def doubt(
         rows, untold = breakpoints(saved, breakpoints_s)
         result = replace(result, breakpoints=rows, untold_breakpoints=untold)
     return known_better(saved, result, settings, knowing, plan) if knowing else result
+
+
+def tune(
+    saved: Plan,
+    source: RequestTrace | LengthProfile,
+    replays: ReplaySettings,
+    settings: TuneSettings,
+    progress: Callable[[float], None] = lambda _done: None,
+) -> tuple[TunedPlan, Plan | None]:
+    """What other flags and weights of a plan's servers gain in replays, and the plan with them; None where there is
+    nothing to gain. `replays`: how the source's requests come, and what fails.
+
+    Raises InputError where the plan's pools cannot be replayed so, or a goal does not go with its levels.
+    """
+    from planner.proposing.replayed.tuning import find_tuned
+
+    with open_evaluator(posed(saved.scenario)) as evaluator:
+        tuned, pools = find_tuned(evaluator.question, saved, source, replays, settings, progress)
+        if not pools:
+            return tuned, None
+        finished = finished_plan(evaluator, pools_again(evaluator, saved, pools))
+    return replace(tuned, tuned_capacity_rps=finished.throughput_rps), finished
 
 
 def replay(

@@ -1,6 +1,6 @@
 """A plan at hand: figures, data frames, pictures, manifests, replays, pages."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from planner.api.changes import ChangedDeployment
     from planner.api.compared import ComparedPlans, VerifiedRun
     from planner.api.observations import ObservedPlan
-    from planner.api.replays import PlanInDoubt, ReplayedPlan, SweptRates
+    from planner.api.replays import PlanInDoubt, ReplayedPlan, SweptRates, TunedKnobs
     from planner.domain import Cluster, LengthProfile, PlacementSettings, RequestTrace, Scenario
-    from planner.domain.arrivals import ReplaySettings
     from planner.export import ExportOptions
 
 
@@ -263,6 +262,17 @@ class PlannedDeployment:
         settings = doubt_settings(self.record, **doubts)
         return PlanInDoubt(pipeline.doubt(self.record, settings, knowing, breakpoints_s=breakpoints_s), settings)
 
+    def tune(
+        self, trace: "str | Path | None" = None, goals: str = "rate", **settings: Any
+    ) -> "TunedKnobs[PlannedDeployment]":
+        """Other flags and weights of the plan's servers, judged by replays; `.plan` is the tuned one where it gains.
+
+        `trace`, `goals`: as of `planner tune`, and so are `settings`: rate, rounds, batch, requests, seed, arrivals,
+        variation, between, failures. Raises InputError."""
+        from planner.api.replays import tuned_knobs
+
+        return tuned_knobs(self.record, PlannedDeployment, trace, goals, settings)
+
     def replay(
         self,
         trace: "str | Path | RequestTrace | LengthProfile | None" = None,
@@ -281,10 +291,10 @@ class PlannedDeployment:
         Raises InputError.
         """
         from planner import pipeline
-        from planner.api.replays import ReplayedPlan
+        from planner.api.replays import ReplayedPlan, replaying
         from planner.runs.replays.replays import rate_of, unasked_lengths, with_failures
 
-        source, chosen = self._replaying(trace, {"router": router, **settings})
+        source, chosen = replaying(self.record, trace, {"router": router, **settings})
         with share_bar(f"replay {self.name}", progress) as heard:
             result = pipeline.replay(self.record, source, chosen, rate_of(self.record, rate), heard)
         return ReplayedPlan(with_failures(result, chosen, *unasked_lengths(self.record, trace, source)))
@@ -299,9 +309,9 @@ class PlannedDeployment:
     ) -> "SweptRates":
         """The highest rate that holds the levels, and latency against the rate; all else as for `replay`."""
         from planner import pipeline
-        from planner.api.replays import SweptRates
+        from planner.api.replays import SweptRates, replaying
 
-        source, chosen = self._replaying(trace, {"router": router, **settings})
+        source, chosen = replaying(self.record, trace, {"router": router, **settings})
         with share_bar(f"sweep {self.name}", progress) as heard:
             return SweptRates(pipeline.sweep_rates(self.record, source, chosen, heard))
 
@@ -331,20 +341,6 @@ class PlannedDeployment:
         from planner.runs.observing import observe_run
 
         return ObservedPlan(observe_run(self.record, [Path(path) for path in answers], name))
-
-    def _replaying(
-        self, trace: "str | Path | RequestTrace | LengthProfile | None", settings: Mapping[str, Any]
-    ) -> "tuple[RequestTrace | LengthProfile, ReplaySettings]":
-        """What is replayed, and how."""
-        from planner.domain import LengthProfile, RequestTrace
-        from planner.runs.replays.replay_settings import replay_settings
-        from planner.runs.replays.replays import trace_of
-
-        chosen = replay_settings(self.record, **settings)
-        trace = getattr(trace, "record", trace)  # of a workload at hand
-        if isinstance(trace, RequestTrace | LengthProfile):
-            return trace, chosen
-        return trace_of(self.record, None if trace is None else str(trace)), chosen
 
     def export(
         self,

@@ -1,18 +1,28 @@
-"""Replays, and plans in draws of what is doubted, at hand."""
+"""Replays, knobs turned by them, and plans in draws of what is doubted, at hand."""
 
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from planner import report
 from planner.api.cards import card, rows_of
+from planner.domain import LengthProfile, Plan, RequestTrace
+from planner.domain.arrivals import ReplaySettings
 from planner.domain.replay import ReplayResult, ReplaySweep
 from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings
+from planner.domain.serving.tuning import TunedPlan
 from planner.report.doubts import page
 from planner.report.kit.markdown import page_text, plain
+from planner.report.replay import tuning
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
     from matplotlib.figure import Figure
+
+
+Deployment = TypeVar("Deployment")
 
 
 class ReplayedPlan:
@@ -95,6 +105,86 @@ class SweptRates:
         return card(
             f"Rates of {self.record.results[0].plan}", self._verdict(), rows=rows_of(self.frame), rows_at="sweep.frame"
         )
+
+
+def replaying(
+    plan: Plan, trace: "str | Path | RequestTrace | LengthProfile | None", settings: Mapping[str, Any]
+) -> tuple[RequestTrace | LengthProfile, ReplaySettings]:
+    """What of a plan is replayed, and how."""
+    from planner.runs.replays.replay_settings import replay_settings
+
+    return source_of(plan, trace), replay_settings(plan, **settings)
+
+
+def source_of(plan: Plan, trace: "str | Path | RequestTrace | LengthProfile | None") -> RequestTrace | LengthProfile:
+    """The record of a trace, however it was named."""
+    from planner.runs.replays.replays import trace_of
+
+    trace = getattr(trace, "record", trace)  # of a workload at hand
+    if isinstance(trace, RequestTrace | LengthProfile):
+        return trace
+    return trace_of(plan, None if trace is None else str(trace))
+
+
+class TunedKnobs(Generic[Deployment]):
+    """A plan's knobs turned by replays; `record` is the frozen result.
+
+    >>> tuned = plan.tune("trace.csv", rounds=6)
+    >>> tuned.chosen, tuned.gains, tuned.knobs, tuned.trials
+    >>> tuned.plan.export("manifests")                    # where it gains
+    """
+
+    def __init__(self, record: TunedPlan, plan: Deployment | None) -> None:
+        self.record, self.plan = record, plan
+
+    @property
+    def chosen(self) -> bool:
+        """Whether the tuned setting gains for sure on requests that the search had not seen."""
+        return self.record.chosen
+
+    @cached_property
+    def gains(self) -> "pd.DataFrame":
+        """One row a goal, before and after."""
+        return tuning.gains_table(self.record).frame()
+
+    @cached_property
+    def knobs(self) -> "pd.DataFrame":
+        """One row a knob, before and after."""
+        return tuning.knobs_table(self.record).frame()
+
+    @cached_property
+    def trials(self) -> "pd.DataFrame":
+        """One row a setting that was replayed."""
+        return tuning.trials_table(self.record).frame()
+
+    def summary(self) -> str:
+        """The report in Markdown."""
+        return page_text(tuning.tuned_page(self.record))
+
+    def __repr__(self) -> str:
+        return f"<tune of {self.record.plan}: {plain(tuning.verdict(self.record))}>"
+
+    def _repr_html_(self) -> str:
+        rows = tuning.knobs_table(self.record).records()
+        return card(f"Tune: {self.record.plan}", plain(tuning.verdict(self.record)), rows=rows, rows_at="tuned.knobs")
+
+
+def tuned_knobs(
+    plan: Plan,
+    make: Callable[[Plan], Deployment],
+    trace: "str | Path | RequestTrace | LengthProfile | None",
+    goals: str,
+    settings: Mapping[str, Any],
+) -> TunedKnobs[Deployment]:
+    """The knobs of a plan, turned; `make` puts the tuned one at hand. Raises as `planner tune` does."""
+    from planner import pipeline
+    from planner.runs.replays.tuning import tune_replays, tune_settings
+
+    search = {key: value for key, value in settings.items() if key in ("rate", "rounds", "batch", "requests", "seed")}
+    replays = {key: value for key, value in settings.items() if key not in search}
+    source, chosen = source_of(plan, trace), tune_settings(plan, goals, **search)
+    tuned, changed = pipeline.tune(plan, source, tune_replays(plan, source, **replays), chosen)
+    return TunedKnobs(tuned, None if changed is None else make(changed))
 
 
 class PlanInDoubt:

@@ -32,6 +32,7 @@ COMMANDS = {  # the module, and its function where that is not `command`
     "replay": "plan.replay",
     "routers": "plan.routers",
     "doubt": "plan.doubt",
+    "tune": "replanning.tune",
     "rehearse": "plan.rehearse",
     "check": "plan.checks:check",
     "export": "plan.export",

@@ -32,6 +32,7 @@ replan run --set slo.tpot_ms=200 --most-gpus 16 --storage-gb-s 4 --least-share 0
 verify run --json | run/plan.json costly
 routers run --quiet | run/plan.json costly
 doubt run --draws 16 --demand 0.2 --unavailable 0.01 --sure 0.8 --breakpoints 1 --out made --json | run/plan.json costly
+tune run --trace lengths --goals ttft --rate 0.8x --rounds 2 --batch 3 --requests 100 --seed 1 --out made --json | run/plan.json costly
 rehearse run --trace lengths --requests 20 --router haproxy --quiet | run/plan.json long
 observe run --queries | run/plan.json
 report run | run/plan.json

@@ -158,12 +158,12 @@ def command(
     source = trace_of(plan, trace, run)
     if out is not None:  # fails before the work, not after it
         files.claim_folder(out, NAMES, force=force)
-    listen = _progress("replay", quiet=quiet or json)
+    listen = progress_of("replay", quiet=quiet or json)
     drawn = unasked_lengths(plan, trace, source)
     result = with_failures(pipeline.replay(plan, source, settings, rate_rps, listen), settings, *drawn)
     rates = None
     if sweep:
-        rates = pipeline.sweep_rates(plan, source, settings, _progress("sweep", quiet=quiet or json))
+        rates = pipeline.sweep_rates(plan, source, settings, progress_of("sweep", quiet=quiet or json))
     if out is not None:
         request = AskedReplay(trace=trace, rate_rps=rate_rps, sweep=sweep, settings=settings)
         files.write_folder(out, replay_folder(request, result, rates), force=force, kinds=NAMES)
@@ -175,7 +175,7 @@ def command(
         raise typer.Exit(EXIT_INFEASIBLE if result.holds is False else EXIT_BAD_INPUT)
 
 
-def _progress(name: str, *, quiet: bool) -> Callable[[float], None]:
+def progress_of(name: str, *, quiet: bool) -> Callable[[float], None]:
     """Tells how far the replay is, a line every tenth."""
 
     last = -1

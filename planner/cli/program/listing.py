@@ -68,6 +68,9 @@ PANELS = {
     },
     "Deploy": {
         "export": "Write deployment manifests for a plan; their GPUs sum to the plan's or nothing is written.",
+        "tune": (
+            "Turn the knobs of a plan's servers by replays: flags and weights, and what they gain on requests not seen."
+        ),
         "routers": "Replay a plan's promise under every router: which can execute it, and what each gives up.",
         "rehearse": "Try a plan's routing on this machine: real routers before engines simulated at its step times.",
         "import": "Show what a run or a folder of manifests deploys: islands, degrees, GPUs, routes.",

@@ -6,14 +6,17 @@ out once for each configuration.
 
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 from planner.domain import (
     BucketPool,
     CacheRate,
     DrawnFrom,
+    LengthProfile,
     Phase,
     Question,
+    RequestTrace,
     Scenario,
     ServerConfig,
 )
@@ -27,17 +30,26 @@ from planner.replay.arrivals import requests_of, requests_of_profile
 
 
 class PooledReplay:
-    """Replays of pools for one question, with the requests that its objective names.
+    """Replays of pools for one question, with the requests that its objective names, or those of a `source` that come
+    as `settings` say.
 
     Raises InputError where those are to be the trace's and the scenario has lost it."""
 
-    def __init__(self, question: Question) -> None:
-        self._scenario = question.scenario
-        router = question.scenario.router
-        self._settings = ReplaySettings(
-            arrivals=arrivals_of(question.scenario), router=router, length_spread=router.length_spread
+    def __init__(
+        self,
+        question: Question,
+        source: RequestTrace | LengthProfile | None = None,
+        settings: ReplaySettings | None = None,
+    ) -> None:
+        self._scenario = scenario = question.scenario
+        router = scenario.router
+        self._settings = settings or ReplaySettings(
+            arrivals=arrivals_of(scenario), router=router, length_spread=router.length_spread
         )
-        trace = question.scenario.trace
+        of_trace = scenario.objective.drawn_from is DrawnFrom.TRACE and scenario.trace is not None
+        self._source = source or (scenario.trace if of_trace else None) or scenario.workload
+        self._name = (source or scenario.workload).name
+        trace = source if isinstance(source, RequestTrace) else scenario.trace
         self.prefixes = (
             question.scenario.cost.kv_cache_rate == CacheRate.AUTO and trace is not None and trace.blocks is not None
         )
@@ -49,13 +61,19 @@ class PooledReplay:
         )
         self._pools: dict[tuple[str, Phase, ServerConfig], ReplayPool] = {}
 
+    def between(self, stretch: tuple[float, float] | None) -> "PooledReplay":
+        """The same with requests of a stretch of the trace (s; None: of all of it)."""
+        other = copy(self)
+        other._settings = replace(self._settings, arrivals=replace(self._settings.arrivals, between=stretch))
+        return other
+
     @property
     def arrivals(self) -> str:
         """How requests come, in words."""
         settings = self._settings.arrivals
         varied = f", squared variation {settings.variation:g}" if settings.process is ArrivalProcess.GAMMA else ""
-        drawn = "trace" if self._scenario.objective.drawn_from is DrawnFrom.TRACE else "lengths"
-        return f"{settings.process.value}{varied}, drawn from the {drawn} of {self._scenario.workload.name}"
+        drawn = "trace" if isinstance(self._source, RequestTrace) else "lengths"
+        return f"{settings.process.value}{varied}, drawn from the {drawn} of {self._name}"
 
     def fleet(self, pools: Sequence[BucketPool]) -> ReplayFleet:
         """The pools, in their order, with their shares."""
@@ -92,7 +110,7 @@ class PooledReplay:
         scenario = self._scenario
         promise = Promise(
             plan=scenario.name,
-            trace=scenario.workload.name,
+            trace=self._name,
             arrivals=self.arrivals,
             promise_rps=rate_rps,
             capacity_rps=rate_rps,
@@ -102,12 +120,10 @@ class PooledReplay:
         return simulate(fleet, promise, settings, rate_rps, lambda rate, seed: self._requests(rate, seed, requests))
 
     def _requests(self, rate_rps: float, seed: int, count: int) -> Requests:
-        scenario, settings, context = self._scenario, self._settings.arrivals, self._scenario.model.max_context
-        if scenario.objective.drawn_from is DrawnFrom.TRACE and scenario.trace is not None:
-            return requests_of(scenario.trace, settings, seed=seed, rate_rps=rate_rps, count=count, most_tokens=context)
-        return requests_of_profile(
-            scenario.workload, settings, seed=seed, rate_rps=rate_rps, count=count, most_tokens=context
-        )
+        settings, context, source = self._settings.arrivals, self._scenario.model.max_context, self._source
+        if isinstance(source, RequestTrace):
+            return requests_of(source, settings, seed=seed, rate_rps=rate_rps, count=count, most_tokens=context)
+        return requests_of_profile(source, settings, seed=seed, rate_rps=rate_rps, count=count, most_tokens=context)
 
 
 def arrivals_of(scenario: Scenario) -> ArrivalSettings:
@@ -132,14 +148,15 @@ STEP = 0.01
 
 _STRIDE = 4  # rungs of the first step up or down, doubled with every further one
 _COARSE = 4  # rungs that are near enough for what cannot be the best any more
-_LOWEST, _HIGHEST = -400, 400  # rungs: 2 % of the base, and 50 times it
+_FURTHEST = 4.0  # steps times their number: 2 % of the base, and 50 times it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ladder:
-    """Rates `base_rps` times (1 + STEP) to the rung's number."""
+    """Rates `base_rps` times (1 + `step`) to the rung's number."""
 
     base_rps: float
+    step: float = STEP
 
     @classmethod
     def around(cls, rate_rps: float) -> "Ladder":
@@ -148,32 +165,37 @@ class Ladder:
 
     def rate_rps(self, rung: int) -> float:
         """The rate of a rung."""
-        return self.base_rps * (1 + STEP) ** rung
+        return self.base_rps * (1 + self.step) ** rung
 
     def rung(self, rate_rps: float) -> int:
         """The rung nearest to a rate."""
-        return max(_LOWEST, round(math.log(rate_rps / self.base_rps) / math.log1p(STEP)))
+        return max(-self._furthest, round(math.log(rate_rps / self.base_rps) / math.log1p(self.step)))
+
+    @property
+    def _furthest(self) -> int:
+        """The highest rung, and the lowest below 0."""
+        return round(_FURTHEST / self.step)
 
     def highest(self, holds: Callable[[float], bool], guess_rps: float, to_beat_rps: float = 0.0) -> float:
         """The highest rate that holds, begun at a guess; 0 where none does. Where it is not above `to_beat_rps`, it is
         at most `_COARSE` rungs too low."""
-        goal = self.rung(to_beat_rps) if to_beat_rps > 0 else _LOWEST - 1
+        goal = self.rung(to_beat_rps) if to_beat_rps > 0 else -self._furthest - 1
         low, high = self._bracket(holds, self.rung(guess_rps))
-        while high - low > (_COARSE if high <= goal else 1) and low >= _LOWEST:
+        while high - low > (_COARSE if high <= goal else 1) and low >= -self._furthest:
             middle = (low + high) // 2
             low, high = (middle, high) if holds(self.rate_rps(middle)) else (low, middle)
-        return self.rate_rps(low) if low >= _LOWEST else 0.0
+        return self.rate_rps(low) if low >= -self._furthest else 0.0
 
     def _bracket(self, holds: Callable[[float], bool], first: int) -> tuple[int, int]:
         """(a rung that holds, a higher one that does not); the first is below the ladder where none holds."""
         stride, rung = _STRIDE, first
         if holds(self.rate_rps(rung)):
-            while rung < _HIGHEST and holds(self.rate_rps(rung + stride)):
+            while rung < self._furthest and holds(self.rate_rps(rung + stride)):
                 rung, stride = rung + stride, 2 * stride
             return rung, rung + stride
-        while rung > _LOWEST:
-            lower = max(rung - stride, _LOWEST)
+        while rung > -self._furthest:
+            lower = max(rung - stride, -self._furthest)
             if holds(self.rate_rps(lower)):
                 return lower, rung
             rung, stride = lower, 2 * stride
-        return _LOWEST - 1, rung
+        return -self._furthest - 1, rung

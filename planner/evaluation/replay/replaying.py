@@ -25,7 +25,7 @@ class PlanReplay:
     def __init__(
         self, plan: Plan, workload: Workload, trace: RequestTrace | LengthProfile, settings: ReplaySettings
     ) -> None:
-        self._plan, self._settings = plan, _resolved(settings, plan)
+        self._plan, self._settings = plan, with_dying_servers(settings, plan)
         self._auto = plan.scenario.cost.kv_cache_rate == CacheRate.AUTO
         self.fleet = replay_fleet(
             plan,
@@ -46,7 +46,7 @@ class PlanReplay:
     def with_settings(self, settings: ReplaySettings) -> "PlanReplay":
         """The same plan and trace, its fleet priced once, with other requests; `storage_gb_s` as before."""
         other = copy(self)
-        other._settings = _resolved(settings, self._plan)
+        other._settings = with_dying_servers(settings, self._plan)
         other.promise = replace(self.promise, arrivals=_words(settings.arrivals))
         return other
 
@@ -59,8 +59,7 @@ class PlanReplay:
 
     def _part_served(self, trace: RequestTrace | LengthProfile) -> tuple[RequestTrace | LengthProfile, int]:
         """What of the trace some pool takes, and how many requests none does."""
-        end = self.fleet.intervals[-1].end
-        return _served_lengths(trace, end) if isinstance(trace, LengthProfile) else _served(trace, end)
+        return served_part(trace, self.fleet.intervals[-1].end)
 
     @property
     def settings(self) -> ReplaySettings:
@@ -97,9 +96,14 @@ class PlanReplay:
         return ()
 
 
-def _resolved(settings: ReplaySettings, plan: Plan) -> ReplaySettings:
+def with_dying_servers(settings: ReplaySettings, plan: Plan) -> ReplaySettings:
     """Settings whose failures say which servers of the plan die."""
     return replace(settings, failures=tuple(with_servers(failure, plan) for failure in settings.failures))
+
+
+def served_part(trace: RequestTrace | LengthProfile, end: int) -> tuple[RequestTrace | LengthProfile, int]:
+    """The requests with prompts below `end` tokens, and how many others there are. InputError where all are longer."""
+    return _served_lengths(trace, end) if isinstance(trace, LengthProfile) else _served(trace, end)
 
 
 def _has_blocks(trace: RequestTrace | LengthProfile) -> bool:

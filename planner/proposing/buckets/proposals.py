@@ -266,10 +266,10 @@ def saved_pools(evaluator: Evaluator, saved: Plan) -> ProposedPlan:
     return proposed_pools(evaluator, best, saved.search, choice, replayed=buckets.replayed, names=before.pools)
 
 
-def pools_again(evaluator: Evaluator, saved: Plan) -> ProposedPlan:
-    """The pools of a saved plan, which were chosen near another plan: with the bound of all plans, where the search for
-    pools looked at all."""
-    return _as_they_are(evaluator, saved, saved.outlook.pools, solve_buckets(evaluator))
+def pools_again(evaluator: Evaluator, saved: Plan, pools: Sequence[BucketPool] = ()) -> ProposedPlan:
+    """The pools of a saved plan, which were chosen near another plan, or others on its servers: with the bound of all
+    plans, where the search for pools looked at all."""
+    return _as_they_are(evaluator, saved, pools or saved.outlook.pools, solve_buckets(evaluator))
 
 
 def some_pools(evaluator: Evaluator, saved: Plan, pools: Sequence[BucketPool]) -> ProposedPlan:

@@ -4,7 +4,7 @@ What is chosen has to be better than the answer by more than `simplicity` twice:
 and on fresh ones with longer streams. An interrupt leaves the best so far, not held against fresh seeds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from planner.domain import (
@@ -103,14 +103,20 @@ def _verdict(
 
 
 def _simplest_best(rounds: ReplayRounds, simplicity: float) -> Point:
-    """Of what is within `simplicity` of the best on the search's seeds the answer; else the simplest."""
-    rates = {point: trial.replayed_rps or 0.0 for point, trial in rounds.dear.items()}
-    best, base = max(rates.values()), rounds.space.base
+    """Of what was replayed the simplest near the best."""
+    return simplest_near_best(
+        rounds.space, {point: trial.replayed_rps or 0.0 for point, trial in rounds.dear.items()}, simplicity
+    )
+
+
+def simplest_near_best(space: ReplaySpace, rates: Mapping[Point, float], simplicity: float) -> Point:
+    """Of points within `simplicity` of the best rate the base; else the simplest that is better than it."""
+    best, base = max(rates.values()), space.base
     # replays are noisy: an answer within the share is not beaten
     if best <= rates[base] * (1 + simplicity):
         return base
     better = [point for point, rate in rates.items() if rate > rates[base] and rate >= best * (1 - simplicity)]
-    return min(better, key=lambda point: (*_complexity(rounds.space, point), -rates[point]))
+    return min(better, key=lambda point: (*_complexity(space, point), -rates[point]))
 
 
 def _complexity(space: ReplaySpace, point: Point) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ import math
 import statistics
 import time
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from random import Random
 
@@ -24,9 +25,10 @@ from planner.domain import (
     Trial,
     WarmStart,
 )
+from planner.domain.replay import ReplayResult
 from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.buckets.service import BucketService, PricedPools
-from planner.evaluation.replay.pooled import Ladder, PooledReplay
+from planner.evaluation.replay.pooled import STEP, Ladder, PooledReplay
 from planner.processes.interrupts import check, deferred
 from planner.proposing.replayed.moves import neighbours
 from planner.proposing.replayed.space import Point, ReplaySpace
@@ -34,14 +36,23 @@ from planner.proposing.search import Judgement, most_promising
 
 
 class Judges:
-    """Rates of points (requests/s); what was worked out once is kept. `base_rps` gives the ladder its rungs."""
+    """Rates of points (requests/s); what was worked out once is kept. `base_rps` gives the ladder its rungs, `step`
+    apart."""
 
-    def __init__(self, question: Question, space: ReplaySpace, replay: PooledReplay, base_rps: float) -> None:
+    def __init__(
+        self, question: Question, space: ReplaySpace, replay: PooledReplay, base_rps: float, step: float = STEP
+    ) -> None:
         self._space = space
         self._replay = replay
         self._service = BucketService(question)
         self._priced: dict[Point, PricedPools] = {}
-        self._ladder = Ladder(base_rps=base_rps)
+        self._ladder = Ladder(base_rps=base_rps, step=step)
+
+    def between(self, stretch: tuple[float, float] | None) -> "Judges":
+        """The same, with requests of a stretch of the trace."""
+        other = copy(self)
+        other._replay = self._replay.between(stretch)
+        return other
 
     def priced(self, point: Point) -> PricedPools:
         """The pools of a point with their capacities, as a plan would have them."""
@@ -54,13 +65,16 @@ class Judges:
     ) -> float:
         """The highest rate that seems to hold the levels on these seeds, as `Ladder.highest` finds it; 0 where none
         does. An interrupt is heeded between replays."""
-        fleet = self._replay.fleet(self.priced(point).pools)
 
         def holds(rate_rps: float) -> bool:
             check()
-            return self._replay.at(fleet, rate_rps, seeds, requests).seems_to_hold
+            return self.at(point, rate_rps, seeds, requests).seems_to_hold
 
         return self._ladder.highest(holds, guess_rps, to_beat_rps)
+
+    def at(self, point: Point, rate_rps: float, seeds: Sequence[int], requests: int) -> ReplayResult:
+        """The replay of a point at one rate."""
+        return self._replay.at(self._replay.fleet(self.priced(point).pools), rate_rps, seeds, requests)
 
 
 PRICED = "neighbour"

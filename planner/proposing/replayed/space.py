@@ -5,6 +5,9 @@
 | cut | a bound between two buckets of a phase, or one where the phase has none | rows of ranges; 0: none |
 | servers, above | a pool | its servers, and how many of them stand above a cut that the answer did not have |
 | shape, budget, batch | a pool | place in its menu, tokens, steps below the programme's batch limit |
+| weight | a pool beside others | steps of what the router weighs its servers by, against the first pool's |
+
+Servers that run stay: of them cuts that there are, budgets, batches and weights turn, by other flags and settings.
 
 Buckets that mixed servers serve are cut alike in both phases. A point is a value for every dial, in their order.
 """
@@ -12,10 +15,12 @@ Buckets that mixed servers serve are cut alike in both phases. A point is a valu
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from planner.cost.serving import Buckets, PrefillServers
 from planner.cost.serving.decode_servers import BATCHES
 from planner.domain import PHASES, BucketPool, ParallelConfig, Phase, Question, ServerConfig
 from planner.evaluation.buckets.columns import Column
 from planner.evaluation.buckets.judging import named_pools
+from planner.evaluation.buckets.priced import servers_of
 from planner.evaluation.buckets.prices import BucketPrices
 
 MOST_SHAPES = 4  # of a pool, its own among them
@@ -25,6 +30,12 @@ NEAR = 0.85
 _LOWER = 0.85  # a batch limit over the next higher one
 BATCH_STEPS = (-3, -2, -1, 0)
 """Steps of the batch limit below that of the programme; above it, it breaks a bound, or memory."""
+
+RUNNING = frozenset({"cut", "budget", "batch", "weight"})
+"""Kinds of dials that servers turn which run already."""
+BUDGETS = (512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768)
+"""Token budgets that a running server may be started with anew."""
+WEIGHT_STEPS, _WEIGHTIER = (-3, -2, -1, 0, 1, 2, 3), 1.08  # finer than that no router's whole numbers tell apart well
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +82,28 @@ def menu_of(prices: BucketPrices, pool: BucketPool) -> ServerMenu:
             if (*shape, budget) in servers
         },
     )
+
+
+def running_menu(question: Question, pool: BucketPool) -> ServerMenu:
+    """What a running pool's servers may be started with anew: other token budgets."""
+    own_server, most = pool.server, question.scenario.cost.max_tokens_per_step
+    budget, servers = own_server.tokens_per_step, {own_server.tokens_per_step: own_server}
+    for other in BUDGETS if budget else ():
+        if other != budget and other <= most:
+            servers[other] = _with_budget(question, replace(pool, server=replace(own_server, tokens_per_step=other)))
+    return ServerMenu(
+        shapes=((own_server.parallel, own_server.overlapped),),
+        budgets=tuple(sorted(servers)),
+        servers={(0, budget): server for budget, server in servers.items()},
+    )
+
+
+def _with_budget(question: Question, pool: BucketPool) -> ServerConfig:
+    """The pool's server, which holds in prefill as many prompts as fill a step."""
+    if pool.phase is not Phase.PREFILL:
+        return pool.server
+    servers = servers_of(question, pool, Buckets.of(question.workload, [_rows(question, pool)]))
+    return servers.configs[0] if isinstance(servers, PrefillServers) else pool.server
 
 
 def _bucket(prices: BucketPrices, pool: BucketPool) -> int:
@@ -128,23 +161,25 @@ class Slot:
 
 
 class ReplaySpace:
-    """The dials of one answer. `base`: the answer itself."""
+    """The dials of one answer. `base`: the answer itself. `prices`: of what may stand in place of servers; None: they
+    run already and stay."""
 
-    def __init__(self, question: Question, prices: BucketPrices, solved: Sequence[BucketPool]) -> None:
+    def __init__(self, question: Question, prices: BucketPrices | None, solved: Sequence[BucketPool]) -> None:
         self.question = question
+        self._running = prices is None
         self.counts = {item.gpu.name: item.count for item in question.scenario.inventory.items}
         pools = named_pools(solved)
-        cuts = _cuts(pools, question)
+        cuts = _cuts(pools, question, new=not self._running)
         self.slots = tuple(
             Slot(
                 pool=pool,
-                menu=menu_of(prices, pool),
+                menu=running_menu(question, pool) if prices is None else menu_of(prices, pool),
                 start=_place(cuts, pool, _rows(question, pool)[0]),
                 end=_place(cuts, pool, _rows(question, pool)[1]),
             )
             for pool in pools
         )
-        self.dials = tuple(self._dials(cuts))
+        self.dials = tuple(dial for dial in self._dials(cuts) if not self._running or dial.kind in RUNNING)
         self.base = tuple(self._base(dial, cuts) for dial in self.dials)
         self._numbers = {(dial.kind, dial.pool): number for number, dial in enumerate(self.dials)}
         self.new_cuts = {cut.phase: number for number, cut in enumerate(cuts) if not cut.row}
@@ -166,6 +201,14 @@ class ReplaySpace:
                 yield Dial(kind="budget", name=f"budget_{island}", values=slot.menu.budgets, pool=number)
             if slot.pool.phase is not Phase.PREFILL:
                 yield Dial(kind="batch", name=f"batch_{island}", values=BATCH_STEPS, pool=number)
+            if self._running and self._weighed(number):
+                yield Dial(kind="weight", name=f"weight_{island}", values=WEIGHT_STEPS, pool=number)
+
+    def _weighed(self, number: int) -> bool:
+        """Whether the router weighs the servers of a pool against those of one before it in its bucket."""
+        pool = self.slots[number].pool
+        before = any(_together(pool, slot.pool) for slot in self.slots[:number])
+        return before and pool.weight > 0 and self.question.scenario.router.layers(pool.phase)[0].weighs
 
     def _base(self, dial: Dial, cuts: Sequence["_Cut"]) -> int:
         if dial.kind == "cut":
@@ -189,8 +232,24 @@ class ReplaySpace:
         of_gpus = [self._gpus(point, number) / self.counts[slot.pool.gpu] for number, slot in enumerate(self.slots)]
         return (*scaled, *of_gpus)
 
+    def _servers(self, point: Point, number: int) -> int:
+        return self.value(point, "servers", number, self.slots[number].pool.count)
+
+    def budget(self, point: Point, number: int) -> int:
+        """Tokens a step of a pool's servers."""
+        return self.value(point, "budget", number, self.slots[number].pool.server.tokens_per_step)
+
+    def weight(self, point: Point, number: int) -> float:
+        """Of a pool's servers to the router, beside the others of the plan's bucket."""
+        pools = [slot.pool for slot in self.slots]
+        turned = [
+            replace(pool, weight=pool.weight * _WEIGHTIER ** self.value(point, "weight", n))
+            for n, pool in enumerate(pools)
+        ]
+        return _share_of_heaviest(turned[number], turned)
+
     def _gpus(self, point: Point, number: int) -> int:
-        return self.value(point, "servers", number) * self.devices(point, number)
+        return self._servers(point, number) * self.devices(point, number)
 
     def devices(self, point: Point, number: int) -> int:
         """GPUs of a server of a pool."""
@@ -233,16 +292,16 @@ class ReplaySpace:
         slot = self.slots[number]
         server = slot.menu.server(
             self.value(point, "shape", number),
-            self.value(point, "budget", number, slot.pool.server.tokens_per_step),
+            self.budget(point, number),
             self.value(point, "batch", number),
         )
-        servers, above = self.value(point, "servers", number), self.value(point, "above", number)
+        servers, above = self._servers(point, number), self.value(point, "above", number)
         cut_dial = self.new_cuts.get(slot.pool.phase)
         cut = 0 if cut_dial is None else point[cut_dial]
         # a point that asks for what is not there is no point: none is mended, or two would be the same
         if server is None or above > servers or (above and not cut):
             return None
-        pool = replace(slot.pool, server=server, count=1, island="")
+        pool = replace(slot.pool, server=server, count=1, island="", weight=self.weight(point, number))
         if cut:
             n = len(self.question.workload.ranges)
             parts = [(self._spanning(pool, 0, cut), servers - above), (self._spanning(pool, cut, n), above)]
@@ -283,8 +342,19 @@ class _Cut:
     values: tuple[int, ...]
 
 
-def _cuts(pools: Sequence[BucketPool], question: Question) -> list[_Cut]:
-    """The bounds that may be moved, each half way to its neighbours, and those that may be set."""
+def _together(pool: BucketPool, other: BucketPool) -> bool:
+    """Whether both take requests of one bucket."""
+    return (pool.phase, pool.start, pool.end) == (other.phase, other.start, other.end)
+
+
+def _share_of_heaviest(pool: BucketPool, pools: Sequence[BucketPool]) -> float:
+    """The weight of a pool over that of the heaviest of its bucket."""
+    heaviest = max(other.weight for other in pools if _together(pool, other))
+    return pool.weight / heaviest if heaviest else 0.0
+
+
+def _cuts(pools: Sequence[BucketPool], question: Question, *, new: bool) -> list[_Cut]:
+    """The bounds that may be moved, each half way to its neighbours, and, where `new` ones may be, those to set."""
     mixed = any(pool.phase is Phase.MIXED for pool in pools)
     n, cuts = len(question.workload.ranges), list[_Cut]()
     for phase in (None,) if mixed else PHASES:
@@ -295,7 +365,7 @@ def _cuts(pools: Sequence[BucketPool], question: Question) -> list[_Cut]:
             # half way at most, so that moved bounds cannot pass each other
             near = tuple(r for r in range(1, n) if r == row or before + row < 2 * r < row + after)
             cuts.append(_Cut(phase=phase, row=row, name=f"cut_{scope}_{number}", values=near))
-        if phase is not None and marks == [0, n] and n > 1 and question.scenario.most_buckets > 1:
+        if new and phase is not None and marks == [0, n] and n > 1 and question.scenario.most_buckets > 1:
             cuts.append(_Cut(phase=phase, row=0, name=f"cut_{scope}_1", values=tuple(range(n))))
     return cuts
 

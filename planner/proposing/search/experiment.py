@@ -1,12 +1,13 @@
 """Bayesian optimisation as an Ax experiment. The only file that imports Ax.
 
-The experiment, its trials, data and storage are Ax's own; candidates come from Ax's modular BoTorch generator and from
-the neighbourhood of good points, which its model ranks.
+The experiment, its trials, data and storage are Ax's own; candidates come from Ax's modular BoTorch generator and, of
+layouts, from the neighbourhood of good points, which its model ranks.
 """
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ from ax.core.objective import Objective
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import MultiObjectiveOptimizationConfig, OptimizationConfig
 from ax.core.outcome_constraint import OutcomeConstraint
-from ax.core.parameter import ParameterType, RangeParameter
+from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
 from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
@@ -30,7 +31,7 @@ from ax.storage.json_store.encoder import object_to_json
 from ax.storage.json_store.registry import CORE_CLASS_ENCODER_REGISTRY, CORE_ENCODER_REGISTRY
 from ax.utils.common.logger import set_ax_logger_levels
 
-from planner.domain import Goal, SearchSettings, Trial
+from planner.domain import Goal, SearchSettings, Surrogate, Trial
 from planner.proposing.search.neighbours import Neighbour, moves_of, neighbours
 from planner.proposing.search.promise import CandidateSet, most_promising, ranking
 from planner.proposing.search.space import Space
@@ -97,7 +98,7 @@ class AxProposer:
         climbed = max(1, round((SEVERAL_GLOBAL_SHARE if self.goals else GLOBAL_SHARE) * count))
         near = count - climbed - int(CHANCE_SHARE * count)
         with reproducible(seed):
-            adapter = self._fitted(model_recipe)
+            adapter = _fitted(self.experiment, model_recipe, transforms=[*Cont_X_trans, *Y_trans])
             options = {"optimizer_kwargs": dict(model_recipe.optimizer_options)}
             run = adapter.gen(climbed, model_gen_options=options)
             points = [{name: float(value) for name, value in arm.parameters.items()} for arm in run.arms]
@@ -108,16 +109,6 @@ class AxProposer:
         names = list(self.experiment.search_space.parameters)
         types = dict.fromkeys(axis.gpu for axis in self.space.parameters)
         return [[names.index(axis.name) for axis in self.space.parameters if axis.gpu == gpu] for gpu in types]
-
-    def _fitted(self, model_recipe: Recipe) -> TorchAdapter:
-        return Generators.BOTORCH_MODULAR(
-            experiment=self.experiment,
-            data=self.experiment.lookup_data(),
-            surrogate_spec=SurrogateSpec(model_configs=[ModelConfig(**model_recipe.model)], allow_batched_models=False),
-            botorch_acqf_class=model_recipe.acquisition_class,
-            botorch_acqf_options=dict(model_recipe.acquisition_options),
-            transforms=[*Cont_X_trans, *Y_trans],
-        )
 
     def _near(
         self, adapter: TorchAdapter, count: int, chosen: Sequence[dict[str, float]], rng: np.random.Generator
@@ -194,6 +185,70 @@ class AxProposer:
             class_encoder_registry=CORE_CLASS_ENCODER_REGISTRY,
         )
         return json.dumps(_timeless(document)).encode()
+
+
+class DialProposer:
+    """Proposes settings of dials, ordered whole numbers: all of them by the library, whose model sees places among the
+    choices and whose acquisition is climbed over those alone.
+
+    `dials`: values by name, ascending. `reference`: by goal the value that is no use any more; more is better.
+    """
+
+    def __init__(self, dials: Mapping[str, Sequence[int]], reference: Sequence[float]) -> None:
+        set_ax_logger_levels(logging.ERROR)
+        self._metrics = tuple(f"goal_{number}" for number in range(len(reference)))
+        self._reference = tuple(reference)
+        self._space = SearchSpace(
+            parameters=[
+                ChoiceParameter(
+                    name=name, parameter_type=ParameterType.INT, values=list(values), is_ordered=True, sort_values=True
+                )
+                for name, values in dials.items()
+            ]
+        )
+
+    def propose(
+        self, judged: Sequence[tuple[Mapping[str, int], Sequence[float]]], count: int, seed: int
+    ) -> list[dict[str, int]]:
+        """At most `count` settings, from all that was `judged` so far: settings that differ, with a value a goal."""
+        columns = list(range(len(self._space.parameters)))
+        model_recipe = recipe(Surrogate.GP, [columns], seed, len(self._metrics))
+        with reproducible(seed):
+            adapter = _fitted(self._experiment(judged), model_recipe)
+            run = adapter.gen(count)
+        return [{name: int(value) for name, value in arm.parameters.items()} for arm in run.arms]
+
+    def _experiment(self, judged: Sequence[tuple[Mapping[str, int], Sequence[float]]]) -> Experiment:
+        signs = np.ones(len(self._metrics))
+        experiment = Experiment(
+            name="dials",
+            search_space=self._space,
+            metrics=[Metric(name=name, lower_is_better=False) for name in self._metrics],
+            optimization_config=_optimization_config(self._metrics, signs, self._reference),
+        )
+        arms = [Arm(parameters=dict(setting)) for setting, _ in judged]
+        batch = experiment.new_batch_trial(generator_runs=[GeneratorRun(arms=arms)])
+        batch.mark_running(no_runner_required=True)
+        names = {arm.signature: arm.name for arm in batch.arms}
+        rows = [
+            _observation(batch.index, names[arm.signature], metric, value)
+            for arm, (_, values) in zip(arms, judged, strict=True)
+            for metric, value in zip(self._metrics, values, strict=True)
+        ]
+        experiment.attach_data(Data(df=pd.DataFrame(rows)))
+        batch.mark_completed()
+        return experiment
+
+
+def _fitted(experiment: Experiment, model_recipe: Recipe, **options: Any) -> TorchAdapter:
+    return Generators.BOTORCH_MODULAR(
+        experiment=experiment,
+        data=experiment.lookup_data(),
+        surrogate_spec=SurrogateSpec(model_configs=[ModelConfig(**model_recipe.model)], allow_batched_models=False),
+        botorch_acqf_class=model_recipe.acquisition_class,
+        botorch_acqf_options=dict(model_recipe.acquisition_options),
+        **options,
+    )
 
 
 def _optimization_config(metrics: Sequence[str], signs: np.ndarray, reference: Sequence[float]) -> OptimizationConfig:

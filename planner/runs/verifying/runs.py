@@ -23,6 +23,8 @@ from planner.runs.replays.replays import AskedReplay, asked_of, replay_folder, t
 from planner.runs.verifying.leaves import document_differences, file_differences, question_verified
 
 CHANGE_FILES = ("changes.json", "change.md", "change.html", "change", "steps")
+TUNE_FILE = "tune.md"
+"""Of a run whose pools are another plan's with knobs turned; all else is as of any run."""
 _PICTURES, _MANIFESTS = "figures", "manifests"
 
 NEAR = (
@@ -55,12 +57,13 @@ def verify_run(
     saved = files.load_run(run)
     folder = run if files.is_folder(run) else run.parent
     changed = folder == run and any(files.is_there(folder / name) for name in CHANGE_FILES)
+    turned = folder == run and files.is_there(folder / TUNE_FILE)
     try:
-        due, pools_near = _due(saved, run, changed=changed, near=near, search=search)
+        due, pools_near = _due(saved, run, changed=changed or turned, near=near, search=search)
     except PlannerError as error:
         refused = Difference(file=PLAN_FILE, key="scenario", written="a plan", due=error.message)
         return Verification(files=(PLAN_FILE,), differences=(refused,))
-    question = question_verified(saved, run, scenario, settings, near=near or changed)
+    question = question_verified(saved, run, scenario, settings, near=near or changed or turned)
     parts = [Verification(files=(PLAN_FILE,), differences=plan_differences(run, due)), question]
     if folder == run:
         parts += [_of_files(folder, due, changed=changed), replay_verified(folder, due)]
@@ -121,7 +124,9 @@ def _of_files(folder: Path, due: Plan, *, changed: bool) -> Verification:
     names = [
         name
         for name in (*expected, *_stray(folder, expected))
-        if name != PLAN_FILE and (drawn or not name.startswith(f"{_PICTURES}/")) and not (changed and _tells(name))
+        if name not in (PLAN_FILE, TUNE_FILE)
+        and (drawn or not name.startswith(f"{_PICTURES}/"))
+        and not (changed and _tells(name))
     ]
     differences = [
         difference
