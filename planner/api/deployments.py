@@ -263,7 +263,7 @@ class PlannedDeployment:
         return PlanInDoubt(pipeline.doubt(self.record, settings, knowing, breakpoints_s=breakpoints_s), settings)
 
     def tune(
-        self, trace: "str | Path | None" = None, goals: str = "rate", **settings: Any
+        self, trace: "str | Path | None" = None, goals: str | None = None, **settings: Any
     ) -> "TunedKnobs[PlannedDeployment]":
         """Other flags and weights of the plan's servers, judged by replays; `.plan` is the tuned one where it gains.
 

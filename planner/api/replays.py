@@ -173,7 +173,7 @@ def tuned_knobs(
     plan: Plan,
     make: Callable[[Plan], Deployment],
     trace: "str | Path | RequestTrace | LengthProfile | None",
-    goals: str,
+    goals: str | None,
     settings: Mapping[str, Any],
 ) -> TunedKnobs[Deployment]:
     """The knobs of a plan, turned; `make` puts the tuned one at hand. Raises as `planner tune` does."""

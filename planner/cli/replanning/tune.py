@@ -14,11 +14,12 @@ def command(
     run: saved_runs.Run,
     trace: saved_runs.Trace = None,
     goals: Annotated[
-        str, typer.Option(help="rate (the highest within the levels), goodput, ttft (P99); commas between several.")
-    ] = "rate",
+        str | None,
+        typer.Option(help="goodput, ttft (P99); commas between. [default: goodput, without levels ttft]"),
+    ] = None,
     rate: Annotated[
         str | None,
-        typer.Option(help="Of goodput and ttft: 0.9x of the capacity, promise, or requests/s. [default: promise]"),
+        typer.Option(help="0.9x of the capacity, promise, or requests/s. [default: promise]"),
     ] = None,
     arrivals: Annotated[
         str | None,

@@ -13,17 +13,15 @@ WORTH = 0.01
 
 
 class TuneGoal(StrEnum):
-    """`rate`: the highest rate that holds the levels (requests/s). `goodput`: requests/s within all levels at one rate.
-    `ttft`: P99 of the time to the first token at that rate (ms)."""
+    """At one rate. `goodput`: requests/s within all levels. `ttft`: P99 of the time to the first token (ms). The
+    highest rate that holds the levels is none: where requests bunch, one above a rate that breaks may hold."""
 
-    RATE = "rate"
     GOODPUT = "goodput"
     TTFT = "ttft"
 
 
 GOAL_WORDS = MappingProxyType(
     {
-        TuneGoal.RATE: "rate within the levels (requests/s)",
         TuneGoal.GOODPUT: "goodput (requests/s)",
         TuneGoal.TTFT: "TTFT P99 (ms)",
     }
@@ -32,15 +30,14 @@ GOAL_WORDS = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneSettings:
-    """`requests`: of a short replay; long and fresh ones have twice as many. `rate_rps`: at which goodput and TTFT are
-    told."""
+    """`requests`: of a short replay; long and fresh ones have twice as many. `rate_rps`: at which all are replayed."""
 
-    goals: tuple[TuneGoal, ...] = (TuneGoal.RATE,)
+    goals: tuple[TuneGoal, ...] = (TuneGoal.GOODPUT,)
     rounds: Annotated[int, Bounds(low=1, high=1000), Key("of proposals, the plan's own setting in the first")] = 6
     batch: Annotated[int, Bounds(low=2, high=100), Key("settings a round")] = 6
     requests: Annotated[int, Bounds(low=100, high=1_000_000), Key("of a short replay, warm-up included")] = 2000
     seed: Annotated[int, Bounds(low=0, high=2**31 - 1), Key("of proposals and requests")] = 0
-    rate_rps: Annotated[float, Bounds(above=0), Key("for goodput and TTFT", unit="requests/s")] = 1.0
+    rate_rps: Annotated[float, Bounds(above=0), Key("of all replays", unit="requests/s")] = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from planner.domain import (
 from planner.domain.replay import ReplayResult
 from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.buckets.service import BucketService, PricedPools
-from planner.evaluation.replay.pooled import STEP, Ladder, PooledReplay
+from planner.evaluation.replay.pooled import Ladder, PooledReplay
 from planner.processes.interrupts import check, deferred
 from planner.proposing.replayed.moves import neighbours
 from planner.proposing.replayed.space import Point, ReplaySpace
@@ -36,17 +36,14 @@ from planner.proposing.search import Judgement, most_promising
 
 
 class Judges:
-    """Rates of points (requests/s); what was worked out once is kept. `base_rps` gives the ladder its rungs, `step`
-    apart."""
+    """Rates of points (requests/s); what was worked out once is kept. `base_rps` gives the ladder its rungs."""
 
-    def __init__(
-        self, question: Question, space: ReplaySpace, replay: PooledReplay, base_rps: float, step: float = STEP
-    ) -> None:
+    def __init__(self, question: Question, space: ReplaySpace, replay: PooledReplay, base_rps: float) -> None:
         self._space = space
         self._replay = replay
         self._service = BucketService(question)
         self._priced: dict[Point, PricedPools] = {}
-        self._ladder = Ladder(base_rps=base_rps, step=step)
+        self._ladder = Ladder(base_rps=base_rps)
 
     def between(self, stretch: tuple[float, float] | None) -> "Judges":
         """The same, with requests of a stretch of the trace."""

@@ -23,9 +23,6 @@ from planner.proposing.replayed.knobs import fixed_knobs, knob_of
 from planner.proposing.replayed.rounds import Judges
 from planner.proposing.replayed.space import Point, ReplaySpace
 
-STEP = 0.005
-"""Between two rungs of rates: gains of a hundredth are to be told."""
-
 _LONG_STREAMS, _FRESH_STREAMS = 2, 8
 _SPREAD = 0.4  # chance of a dial to be turned in a setting that is drawn
 _DRAWS = 40  # for every setting that is wanted
@@ -50,13 +47,13 @@ def find_tuned(
     served, _ = served_part(source, max(pool.end for pool in saved.outlook.pools))
     replay = PooledReplay(question, served, with_dying_servers(replays, saved))
     space = ReplaySpace(question, None, saved.outlook.pools)
-    judges = Judges(question, space, replay, saved.throughput_rps, STEP)
+    judges = Judges(question, space, replay, saved.throughput_rps)
     for_search, unseen = stretches_of(served)
     if replays.arrivals.between is not None:
         for_search = unseen = [replays.arrivals.between]
     tuning = Tuning(
         space=space,
-        meeting=Meeting(judges, settings, saved.throughput_rps),
+        meeting=Meeting(judges, settings),
         settings=settings,
         streams=streams_of(for_search, _seeds(settings, search_seeds), _LONG_STREAMS),
         fresh=streams_of(unseen, _seeds(settings, fresh_seeds), _FRESH_STREAMS),
@@ -117,30 +114,21 @@ def _worth_it(gains: Sequence[TuneGain]) -> bool:
 
 
 class Meeting:
-    """Values of the goals where a setting meets streams. `capacity_rps`: of the plan, where the first search for a rate
-    begins. A rate above one that breaks may hold again where requests bunch, so that what is found hangs on where the
-    search begins: on a stream all settings begin at the same rate, at which the search before it ended."""
+    """Values of the goals where a setting meets streams."""
 
-    def __init__(self, judges: Judges, settings: TuneSettings, capacity_rps: float) -> None:
+    def __init__(self, judges: Judges, settings: TuneSettings) -> None:
         self.judges = judges
         self._settings = settings
-        self._usual_rps = capacity_rps
         self._of_stretch: dict[tuple[float, float] | None, Judges] = {}
-        self._starts_rps: dict[tuple[Stream, int], float] = {}
 
     def values(self, point: Point, stream: Stream, requests: int) -> tuple[float, ...]:
         """A value a goal, in its unit."""
         judges = self._of_stretch.setdefault(stream.between, self.judges.between(stream.between))
-        seeds, values = (stream.seed,), dict[TuneGoal, float]()
-        if TuneGoal.RATE in self._settings.goals:
-            start_rps = self._starts_rps.setdefault((stream, requests), self._usual_rps)
-            rate = judges.replayed_rps(point, seeds, requests, guess_rps=start_rps)
-            self._usual_rps = rate or self._usual_rps
-            values[TuneGoal.RATE] = rate
-        if set(self._settings.goals) - {TuneGoal.RATE}:
-            group = judges.at(point, self._settings.rate_rps, seeds, requests).total
-            values[TuneGoal.GOODPUT] = group.goodput_rps.mean
-            values[TuneGoal.TTFT] = math.inf if group.ttft_ms is None else group.ttft_ms.p99.mean
+        group = judges.at(point, self._settings.rate_rps, (stream.seed,), requests).total
+        values = {
+            TuneGoal.GOODPUT: group.goodput_rps.mean,
+            TuneGoal.TTFT: math.inf if group.ttft_ms is None else group.ttft_ms.p99.mean,
+        }
         return tuple(values[goal] for goal in self._settings.goals)
 
     def together(self, point: Point, streams: Sequence[Stream], requests: int) -> tuple[float, ...]:

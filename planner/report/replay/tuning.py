@@ -106,12 +106,11 @@ def _streams_plot(tuned: TunedPlan, row: TuneGain) -> Plot:
 
 def _streams(tuned: TunedPlan) -> str:
     settings = tuned.settings
-    at_rate = f", goodput and TTFT at {rate(settings.rate_rps)} requests/s" * (set(settings.goals) != {TuneGoal.RATE})
     return (
         f"{counted(len(tuned.trials), 'setting')} in short replays of {whole(settings.requests)} requests, "
         f"{len([trial for trial in tuned.trials if trial.long])} of them on {counted(len(tuned.streams), 'stream')} of "
         f"twice as many; {counted(len(tuned.fresh), 'fresh stream')}. Requests: {escaped(tuned.arrivals)}; seed "
-        f"{settings.seed}{at_rate}."
+        f"{settings.seed}; {rate(settings.rate_rps)} requests/s."
     )
 
 

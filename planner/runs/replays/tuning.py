@@ -25,20 +25,17 @@ NAMES = (TUNE_FILE, "tune.html", "trials.csv", RUN)
 
 
 def tune_settings(
-    plan: Plan, goals: str = "rate", rate: str | float | None = None, **counts: int | None
+    plan: Plan, goals: str | None = None, rate: str | float | None = None, **counts: int | None
 ) -> TuneSettings:
-    """What is asked for; `goals` with commas between, `counts`: rounds, batch, requests and seed (None: as usual).
-    Raises InputError for what cannot be, or contradicts itself."""
+    """What is asked for; `goals` with commas between (None: goodput, without levels ttft), `counts`: rounds, batch,
+    requests and seed (None: as usual). Raises InputError for what cannot be."""
+    goals = goals or ("goodput" if plan.scenario.slo.bounds_anything else "ttft")
     words = [word.strip() for word in goals.split(",")]
     if "rent" in words:
         raise _fault("rent", "the servers of the plan stay, and with them its rent", "planner replan changes servers.")
     if len(set(words)) < len(words) or not set(words) <= set(TuneGoal):
         every = ", ".join(TuneGoal)
-        raise _fault(repr(goals), f"must be some of {every}, each once", "Write --goals rate, or --goals goodput,ttft.")
-    if rate is not None and words == [TuneGoal.RATE]:
-        raise _fault(
-            f"rate with --rate {rate}", "a rate that is given cannot be sought", "Leave --rate out, or name goodput."
-        )
+        raise _fault(repr(goals), f"must be some of {every}, each once", "Write --goals goodput,ttft.")
     usual = max(_FEWEST, round(SHORT_S * plan.outlook.promise_rps))
     values = {"requests": usual, **{key: value for key, value in counts.items() if value is not None}}
     settings = read_record(TuneSettings, top_level({**values, "rate_rps": rate_of(plan, rate)}, "tune"))
