@@ -74,10 +74,8 @@ def _of_rents(scenario: Scenario, evaluator: Evaluator) -> Iterator[Layout]:
         rent = scenario.inventory.price_usd_per_hour * place / RENTS
         budget = ObjectiveSettings(kind=ObjectiveKind.BUDGET, budget_usd_per_hour=rent)
         with suppress(InfeasibleError, SolverError):
-            priced, _, solver = fastest_pools(evaluator, budget, settings)
-            layout = layout_of(priced.pools)
-            evaluator.remember_pools(layout, priced, solver)
-            yield layout
+            priced, _, _ = fastest_pools(evaluator, budget, settings)
+            yield layout_of(priced.pools)  # judged as any other: a search that resumes does not solve for it again
 
 
 def _running(scenario: Scenario) -> Layout | None:

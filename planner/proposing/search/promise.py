@@ -1,7 +1,9 @@
 """Which of a set of candidates a model promises most of.
 
 One goal: log expected improvement (`surrogate.log_expected_improvement`, BoTorch's). Several: every set draws weights
-and takes the candidate whose weakest goal, scaled to its span over its weight, draws best (as Knowles 2006).
+and takes the candidate whose weakest goal, scaled to its span over its weight, draws best (as Knowles 2006). That is by
+hand: for rate and rent (`goals` of tests/benchmarks/where_search_pays.csv) a search comes to 53.0 requests/s of
+hypervolume in 5.2 CPU-seconds, and with every layout from BoTorch's qLogNEHVI to 51.6 in 13.1.
 """
 
 from collections.abc import Callable, Sequence
