@@ -1,7 +1,7 @@
 """Where a search pays: objectives by methods over five seeds, each trial a row of where_search_pays.csv.
 
-Run as a script it makes the trials that the file lacks, half an hour of one core in all, and prints the table that the
-guide Planning has (`tests/benchmarks/test_where_search_pays.py` holds it against the file).
+Run as a script it makes the trials that the file lacks, a quarter of an hour of one core in all, and prints the table
+that the guide Planning has (`tests/benchmarks/test_where_search_pays.py` holds it against the file).
 
 Every search judges 32 layouts, in 4 rounds of 8, or replays 16. A trial's value is requests/s of the plan: as predicted
 (rate), on nodes (placed), replayed on seeds that no search saw (replayed), the P10 in 100 draws of how fast servers are
