@@ -128,6 +128,7 @@ from planner.domain.preemption import Preemptor, VictimMethod, VictimRule, Victi
 from planner.domain.scenario import (
     AssignmentSettings,
     Bound,
+    Candidates,
     Encoding,
     Formulation,
     InputHash,

@@ -131,6 +131,14 @@ class Surrogate(StrEnum):
     SAASBO_MAP = "saasbo_map"
 
 
+class Candidates(StrEnum):
+    """Where Bayesian optimisation seeks the layouts of a round: near good ones, but for a share, or all of them where
+    its acquisition function is highest, as the thesis does."""
+
+    NEIGHBOURS = "neighbours"
+    ACQUISITION = "acquisition"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeSettings:
     """How a workload is cut into length ranges."""
@@ -160,6 +168,7 @@ class SearchSettings:
     method: Annotated[SearchMethod, Key("how layouts are come by")] = SearchMethod.DIVIDER
     encoding: Annotated[Encoding, Key("what random, sobol, grid, genetic and auto vary")] = Encoding.DIVIDER
     surrogate: Annotated[Surrogate, Key("model behind Bayesian optimisation")] = Surrogate.GP
+    candidates: Annotated[Candidates, Key("where Bayesian optimisation seeks layouts")] = Candidates.NEIGHBOURS
     iterations: Annotated[int, Bounds(low=1, high=100_000), Key("rounds")] = 15
     batch_size: Annotated[int, Bounds(low=1, high=10_000), Key("layouts of a round")] = 16
     min_island_size: Annotated[int, Bounds(low=1), Key("of every island", unit="GPUs")] = 2

@@ -74,7 +74,7 @@ def _pools(evaluator: Evaluator, progress: ReportProgress, journal: SearchJourna
     if _is_solved_for(scenario, journal):
         result = given(solved, evaluator, progress, solving_cpu_s=solving_cpu_s)
     else:
-        result = _search(scenario, evaluator, progress, journal, partial(seeds_of_pools, scenario, solved))()
+        result = _search(scenario, evaluator, progress, journal, partial(seeds_of_pools, scenario, evaluator, solved))()
         _require_uncut(result)
         if result.best is None:
             result = given(

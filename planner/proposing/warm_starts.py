@@ -2,14 +2,30 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from planner.assignment import rounded
-from planner.domain import Goal, IslandClass, Layout, Proposal, Scenario, WarmStart
+from planner.domain import (
+    Goal,
+    IslandClass,
+    Layout,
+    ObjectiveKind,
+    ObjectiveSettings,
+    Proposal,
+    Scenario,
+    WarmStart,
+)
 from planner.errors import InfeasibleError, SolverError
+from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.evaluator import Evaluator
+from planner.proposing.buckets.pools import fastest_pools
 from planner.proposing.certificate import RATE, is_exact, layout_settings, offer_of, solve_layout
+from planner.proposing.frontier import GAP, SHARE_OF_TIME
 from planner.proposing.queued_layouts import best_with_queues
+
+RENTS = 12
+"""Parts of the inventory's rent, each of which is solved for where rent is a goal, but the last, which all is."""
 
 EARLIER, RUNNING = "earlier", "runs now"
 OF_AUTO = (WarmStart.EXACT, WarmStart.RELAXATION)
@@ -39,13 +55,27 @@ def seeds_of(scenario: Scenario, evaluator: Evaluator) -> tuple[Proposal, ...]:
     return tuple(Proposal(parameters=(), layout=layout, generator=origin) for layout, origin in origins.items())
 
 
-def seeds_of_pools(scenario: Scenario, solved: Layout) -> tuple[Proposal, ...]:
-    """The same of a search for pools: those that were solved for, and those of earlier runs."""
+def seeds_of_pools(scenario: Scenario, evaluator: Evaluator, solved: Layout) -> tuple[Proposal, ...]:
+    """The same of a search for pools: those that were solved for, where rent is a goal also the best for less rent, and
+    those of earlier runs."""
     # what was solved for is known anyway: only a search that was asked to begin without it does
     words = WarmStart.EXACT in scenario.search.warm_start or scenario.search.method.row.may_solve
-    origins = {solved: WarmStart.EXACT.value} if words else {}
+    of_rents = _of_rents(scenario, evaluator) if Goal.PRICE in scenario.objective.goals else ()
+    origins = dict.fromkeys((solved, *of_rents), WarmStart.EXACT.value) if words else {}
     origins |= {layout: EARLIER for layout in scenario.search.earlier if layout not in origins}
     return tuple(Proposal(parameters=(), layout=layout, generator=origin) for layout, origin in origins.items())
+
+
+def _of_rents(scenario: Scenario, evaluator: Evaluator) -> Iterator[Layout]:
+    """The best pools for evenly spaced rents, the most first, as a frontier of the programme has them."""
+    settings = layout_settings(scenario)
+    settings = replace(settings, gap=max(GAP, settings.gap), work_limit=settings.work_limit * SHARE_OF_TIME)
+    for place in range(RENTS - 1, 0, -1):
+        rent = scenario.inventory.price_usd_per_hour * place / RENTS
+        budget = ObjectiveSettings(kind=ObjectiveKind.BUDGET, budget_usd_per_hour=rent)
+        with suppress(InfeasibleError, SolverError):
+            priced, _, _ = fastest_pools(evaluator, budget, settings)
+            yield layout_of(priced.pools)  # judged as any other: a search that resumes does not solve for it again
 
 
 def _running(scenario: Scenario) -> Layout | None:

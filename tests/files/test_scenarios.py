@@ -201,6 +201,7 @@ def _at(document: dict[str, Any], path: str, value: object) -> dict[str, Any]:
             "",
         ),
         ("search.surrogate", "rf", ("search.surrogate", "gp, saasbo"), ""),
+        ("search.candidates", "all", ("search.candidates", "neighbours, acquisition"), ""),
         ("search.iterations", 0, ("search.iterations", "at least 1", "0"), ""),
         ("search.batch_size", 0, ("search.batch_size", "at least 1"), ""),
         ("search.min_island_size", 0, ("search.min_island_size", "at least 1"), ""),

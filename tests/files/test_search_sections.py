@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from planner.domain import Encoding, IslandClass, Layout, Scenario, SearchMethod, SearchSettings, Surrogate, WarmStart
+from planner.domain import (
+    Candidates,
+    Encoding,
+    IslandClass,
+    Layout,
+    Scenario,
+    SearchMethod,
+    SearchSettings,
+    Surrogate,
+    WarmStart,
+)
 from planner.files import scenario_document
 
 Refused = Callable[..., None]
@@ -57,6 +67,7 @@ def test_every_key_is_read(read: Read, document: dict[str, Any]) -> None:
         method="genetic",
         encoding="direct",
         surrogate="saasbo_map",
+        candidates="acquisition",
         skew=[-2, 5.5],
         warm_start=["relaxation", "exact", TWO_ROWS],
         failure_limit=0.25,
@@ -66,6 +77,7 @@ def test_every_key_is_read(read: Read, document: dict[str, Any]) -> None:
         method=SearchMethod.GENETIC,
         encoding=Encoding.DIRECT,
         surrogate=Surrogate.SAASBO_MAP,
+        candidates=Candidates.ACQUISITION,
         skew=5.5,
         least_skew=-2.0,
         warm_start=(WarmStart.RELAXATION, WarmStart.EXACT),

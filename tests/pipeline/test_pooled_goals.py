@@ -112,3 +112,17 @@ def test_it_is_told_read_back_and_exported_like_any_other(made: Plan, tmp_path: 
     assert "Being deployable costs" not in summary(made)
     assert b"frontier-change-cost" in plan_html(made)
     assert render(made, engine="vllm")
+
+
+def test_auto_begins_with_the_best_pools_of_every_rent() -> None:
+    """The programme of buckets, asked for one rent after the other, is not ahead of its frontier anywhere."""
+    two = {"kind": "pareto", "goals": ["rate", "price"]}
+    begun = plan(asked(objective=two, search={"method": "auto", "iterations": 1, "batch_size": 12, "timings": False}))
+    solved = [dict(trial.goals) for trial in begun.search.trials if trial.generator == "exact"]
+    assert len(solved) >= 6
+    dearest = begun.scenario.inventory.price_usd_per_hour
+    for part in (2 / 3, 1 / 3):
+        budget = {"kind": "budget", "budget_usd_per_hour": part * dearest}
+        best = plan(asked(objective=budget, search={"timings": False}))
+        rates = [goals["rate"] for goals in solved if goals["price"] <= part * dearest + 1e-9]
+        assert max(rates) >= 0.98 * best.throughput_rps

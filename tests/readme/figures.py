@@ -177,6 +177,7 @@ FLEET = "tests/readme/test_fleet_guide.py::"
 G = "tests/studies/test_told_in_guide.py::"
 DRAWN = "tests/export/test_drawn_fleets_behind_routers.py::"
 BREAKPOINT = "tests/pipeline/test_breakpoints.py::test_the_guide_tells_a_breakpoint_of_the_readmes_budget"
+PAYS = "tests/benchmarks/test_where_search_pays.py::"
 HELD: dict[str, dict[str, str]] = {
     "doubt": {
         "rates within a bound on TPOT": "tests/cost/test_sure_rates.py::test_so_it_does_of_all_machines_at_hand",
@@ -215,6 +216,9 @@ HELD: dict[str, dict[str, str]] = {
         "test_formulas_are_as_near_to_replays_as_the_guide_says",
     },
     "planning": {
+        "| `search` | rate: table |": PAYS + "test_the_guide_has_the_table_of_the_trials",
+        "half of its 95 % interval": PAYS + "test_the_guide_has_the_table_of_the_trials",
+        "A search judges 32 layouts": PAYS + "test_searches_judge_equally_many",
         "(19 prefill pools of one to eight servers": "tests/cost/test_prefill_caps.py::"
         "test_the_cap_is_near_the_rate_that_a_simulation_allows",
         "The locks are for CPython": "tests/package/test_locks.py::"

@@ -8,8 +8,6 @@ import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 from search_cases import inventory, search
@@ -17,51 +15,53 @@ from search_cases import inventory, search
 from planner.domain import IslandClass, Layout, SearchMethod, Surrogate
 from planner.proposing.search import space_of
 from planner.proposing.search.neighbours import Move, Neighbour, moves_of, neighbours
-from planner.proposing.search.promise import CandidateSet, log_expected_improvement, most_promising, ranking
-from planner.proposing.search.surrogate import SumOfTypes, recipe
+from planner.proposing.search.promise import Scored, most_promising, ranking
+from planner.proposing.search.surrogate import SmoothFunction, SumOfTypes, log_expected_improvement, recipe
 
 COUNTS = {"H200": 64, "H20": 96, "H800": 32}
 
 
-def test_expected_improvement_is_the_integral() -> None:
-    best = 1.5
-    for mean, deviation in [(0.0, 1.0), (2.0, 0.5), (1.5, 2.0), (-2.0, 0.9), (-6.0, 1.3)]:
-        whole, _ = quad(lambda f, m=mean, d=deviation: (f - best) * norm.pdf(f, m, d), best, best + 20 * deviation)
-        found = log_expected_improvement(np.array([mean]), np.array([deviation]), best)[0]
-        assert found == pytest.approx(np.log(whole), rel=1e-6)
+def test_expected_improvement_is_the_integral_over_each_points_own_best() -> None:
+    """By the model's own mean and deviation; `best` far below and far above what is predicted, too."""
+    rng = np.random.default_rng(0)
+    sites = torch.tensor(rng.random((8, 2)))
+    model = SingleTaskGP(sites, torch.sin(5 * sites[:, :1]), torch.full((8, 1), 0.01, dtype=torch.double))
+    points, bests = rng.random((5, 2)), np.array([-1.5, 0.0, 0.5, 1.0, 1.2])
+    found = log_expected_improvement(model, points, bests)
+    with torch.no_grad():
+        posterior = model.posterior(torch.tensor(points)[:, None])
+    middles, deviations = posterior.mean.flatten().tolist(), posterior.variance.sqrt().flatten().tolist()
+    for improvement, best, middle, deviation in zip(found, bests, middles, deviations, strict=True):
+        high = max(best, middle) + 20 * deviation
+        due, _ = quad(lambda f, b=best, m=middle, d=deviation: (f - b) * norm.pdf(f, m, d), best, high)
+        assert improvement == pytest.approx(np.log(due), rel=1e-6)
 
 
-@given(st.floats(-1e5, 10), st.floats(1e-3, 1e3))
-def test_expected_improvement_grows_with_the_mean_and_stays_finite(z: float, deviation: float) -> None:
-    means = deviation * np.array([z, z + 0.1])
-    low, high = log_expected_improvement(means, np.full(2, deviation), 0.0)
-    assert np.isfinite([low, high]).all()
-    assert high > low
-
-
-def test_far_below_the_best_it_follows_the_known_expansion() -> None:
-    z = np.array([-50.0, -500.0])
-    expansion = norm.logpdf(z) - 2 * np.log(-z)  # phi(z) / z^2 to leading order
-    assert log_expected_improvement(z, np.ones(2), 0.0) == pytest.approx(expansion, abs=2e-3)
+def test_a_believed_value_moves_the_promise_elsewhere() -> None:
+    points = np.array([[0.0], [0.3], [1.0]])
+    model = SmoothFunction(points, np.array([-1.0, 1.0, 0.0]), seed=0)
+    near, far = np.array([0.33]), np.array([0.7])
+    before = model.log_expected_improvement(np.array([near, far]), np.full(2, 1.0))
+    assert model.believe(near) == pytest.approx(1.0, abs=0.4)
+    after = model.log_expected_improvement(np.array([near, far]), np.full(2, 1.0))
+    assert after[0] < before[0] - 1
+    assert after[1] > after[0]
 
 
 def candidate(size: int) -> Neighbour:
     return Neighbour(point={"size": float(size)}, layout=Layout.of([IslandClass(gpu="H20", size=size)]))
 
 
-def candidates(means: dict[int, float], deviations: Sequence[float] | None = None) -> CandidateSet:
-    deviation = np.array([deviations or [1.0] * len(means)]).T
-    mean = np.array([[mean] for mean in means.values()])
-    return CandidateSet(candidates=[candidate(size) for size in means], mean=mean, deviation=deviation)
+def candidates(promises: dict[int, float]) -> list[Scored]:
+    return [(promise, candidate(size)) for size, promise in promises.items()]
 
 
 def apart(one: Neighbour, other: Neighbour) -> bool:
     return abs(one.point["size"] - other.point["size"]) > 1
 
 
-def chosen_of(sets: Sequence[CandidateSet], count: int, best: float = 2.0) -> list[float]:
-    chosen = most_promising(sets, count, np.array([[best]]), apart, np.random.default_rng(0))
-    return [one.point["size"] for one in chosen]
+def chosen_of(sets: Sequence[Sequence[Scored]], count: int) -> list[float]:
+    return [one.point["size"] for one in most_promising(sets, count, apart)]
 
 
 def test_the_best_of_each_set_comes_first_and_then_the_best_of_all() -> None:
@@ -74,10 +74,6 @@ def test_the_best_of_each_set_comes_first_and_then_the_best_of_all() -> None:
 def test_what_lies_too_near_to_a_choice_is_left_out() -> None:
     assert chosen_of([candidates({4: 3.0, 5: 2.9, 8: 1.0})], 3) == [4.0, 8.0]
     assert chosen_of([candidates({4: 3.0}), candidates({4: 3.0})], 2) == [4.0]
-
-
-def test_what_is_less_sure_promises_more_at_the_same_mean() -> None:
-    assert chosen_of([candidates({2: 1.0, 4: 1.0}, [0.1, 2.0])], 1, best=1.0) == [4.0]
 
 
 def test_one_goal_ranks_by_value_and_several_put_the_frontier_first() -> None:

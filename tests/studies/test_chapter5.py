@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from study_outcomes import experiment
 
-from planner.domain import CostMode, SearchMethod, Surrogate
+from planner.domain import Candidates, CostMode, SearchMethod, Surrogate
 from planner.errors import InputError
 from planner.studies.chapter5.experiments import FIGURES, Request, document, experiments, island_cases
 from planner.studies.chapter5.trials import searches
@@ -80,6 +80,12 @@ def test_outer_loop_experiments(
         assert case.setup.workload == "normal-500-2000"
         assert (case.search.iterations, case.search.method, case.search.surrogate) == (iterations, method, surrogate)
         assert {field: getattr(case.search, field) for field in fixed} == fixed
+
+
+def test_every_search_is_the_papers_loop() -> None:
+    """Section 4.9: every candidate is one where the acquisition function is highest."""
+    chosen = {case.search.candidates for one in experiments(Request()) for case in one.cases}
+    assert chosen == {Candidates.ACQUISITION}
 
 
 @pytest.mark.parametrize("mode", CostMode)

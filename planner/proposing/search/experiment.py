@@ -31,11 +31,11 @@ from ax.storage.json_store.encoder import object_to_json
 from ax.storage.json_store.registry import CORE_CLASS_ENCODER_REGISTRY, CORE_ENCODER_REGISTRY
 from ax.utils.common.logger import set_ax_logger_levels
 
-from planner.domain import Goal, SearchSettings, Surrogate, Trial
+from planner.domain import Candidates, Goal, SearchSettings, Surrogate, Trial
 from planner.proposing.search.neighbours import Neighbour, moves_of, neighbours
-from planner.proposing.search.promise import CandidateSet, most_promising, ranking
-from planner.proposing.search.space import Space
-from planner.proposing.search.surrogate import Recipe, recipe, reproducible
+from planner.proposing.search.promise import least_weighted, most_promising, ranking
+from planner.proposing.search.space import Parameter, Point, Space
+from planner.proposing.search.surrogate import Recipe, log_expected_improvement, recipe, reproducible
 
 METRIC = "throughput_rps"
 GENERATOR = "botorch"
@@ -51,7 +51,8 @@ NO_TIME = "1970-01-01 00:00:00.000000"
 class AxProposer:
     """Proposes points by what a model of everything told so far promises.
 
-    An eighth of a batch maximises expected improvement over the whole space (of several goals a quarter, that of the
+    By `search.candidates` every point maximises the acquisition function over the whole space, as in the thesis; or an
+    eighth of a batch maximises expected improvement over the whole space (of several goals a quarter, that of the
     hypervolume), a sixteenth is left to chance. The rest are the most promising neighbours of good points, drawn by
     chance: layouts are whole numbers, a divisor more or less decides, and among neighbours the model compares layouts,
     not the points between them.
@@ -94,9 +95,7 @@ class AxProposer:
         """Fewer than `count` points, the rest is for chance; all sampling is seeded from `rng`."""
         seed = int(rng.integers(2**31 - 1))
         model_recipe = recipe(self.settings.surrogate, self._groups(), seed, len(self.metrics))
-        # Neighbours alone would never leave the places that are known.
-        climbed = max(1, round((SEVERAL_GLOBAL_SHARE if self.goals else GLOBAL_SHARE) * count))
-        near = count - climbed - int(CHANCE_SHARE * count)
+        climbed, near = self._shares(count)
         with reproducible(seed):
             adapter = _fitted(self.experiment, model_recipe, transforms=[*Cont_X_trans, *Y_trans])
             options = {"optimizer_kwargs": dict(model_recipe.optimizer_options)}
@@ -104,10 +103,22 @@ class AxProposer:
             points = [{name: float(value) for name, value in arm.parameters.items()} for arm in run.arms]
             return points + (self._near(adapter, near, points, rng) if near else [])
 
+    def _shares(self, count: int) -> tuple[int, int]:
+        """Of so many points, how many are climbed to, and how many are neighbours."""
+        if self.settings.candidates is Candidates.ACQUISITION:
+            return count, 0
+        # Neighbours alone would never leave the places that are known.
+        climbed = max(1, round((SEVERAL_GLOBAL_SHARE if self.goals else GLOBAL_SHARE) * count))
+        return climbed, count - climbed - int(CHANCE_SHARE * count)
+
+    @property
+    def _names(self) -> list[str]:
+        """Of the axes, in the order in which Ax hands them to its models: that of the search space."""
+        return list(self.experiment.search_space.parameters)
+
     def _groups(self) -> list[list[int]]:
-        """Columns of each GPU type; Ax hands its models the axes in the order of the search space."""
-        names = list(self.experiment.search_space.parameters)
-        types = dict.fromkeys(axis.gpu for axis in self.space.parameters)
+        """Columns of each GPU type."""
+        names, types = self._names, dict.fromkeys(axis.gpu for axis in self.space.parameters)
         return [[names.index(axis.name) for axis in self.space.parameters if axis.gpu == gpu] for gpu in types]
 
     def _near(
@@ -121,8 +132,8 @@ class AxProposer:
             best_first = [self.points[k] for k in ranking(values, rng)]
             drawn = neighbours(self.space, best_first, layouts, move, SET_SIZE, rng)
             if drawn:
-                sets.append(self._predicted(adapter, drawn))
-        return [neighbour.point for neighbour in most_promising(sets, count, values, self._apart, rng)]
+                sets.append(list(zip(self._scores(adapter, drawn, values, rng), drawn, strict=True)))
+        return [neighbour.point for neighbour in most_promising(sets, count, self._apart)]
 
     def _apart(self, neighbour: Neighbour, other: Neighbour) -> bool:
         """Whether some axis tells them apart: a batch should not ask the same question twice."""
@@ -131,14 +142,22 @@ class AxProposer:
             for axis in self.space.parameters
         )
 
-    def _predicted(self, adapter: TorchAdapter, candidates: Sequence[Neighbour]) -> CandidateSet:
+    def _scores(
+        self, adapter: TorchAdapter, candidates: Sequence[Neighbour], values: np.ndarray, rng: np.random.Generator
+    ) -> list[float]:
+        """What the model promises of each candidate."""
+        if not self.goals:
+            model = adapter.generator.surrogate.model  # of standardised rates over the box, as Ax transforms them
+            axes = {axis.name: axis for axis in self.space.parameters}
+            in_order = [axes[name] for name in self._names]
+            rows = np.array([[_share(candidate.point, axis) for axis in in_order] for candidate in candidates])
+            return [*map(float, log_expected_improvement(model, rows, float(model.train_targets.max())))]
         features = [ObservationFeatures(parameters=dict(candidate.point)) for candidate in candidates]
         mean, covariance = adapter.predict(features)
-        return CandidateSet(
-            candidates=candidates,
-            mean=np.array([mean[name] for name in self.metrics]).T * self.signs,
-            deviation=np.sqrt(np.array([covariance[name][name] for name in self.metrics]).T.clip(min=0.0)),
-        )
+        means = np.array([mean[name] for name in self.metrics]).T * self.signs
+        deviations = np.sqrt(np.array([covariance[name][name] for name in self.metrics]).T.clip(min=0.0))
+        drawn = means + deviations * rng.standard_normal(means.shape)
+        return [float(score) for score in least_weighted(drawn, values, rng)]
 
     def tell(self, trials: Sequence[Trial]) -> None:
         """Record a round as one batch trial, observed without noise; evaluations that broke off are abandoned arms.
@@ -185,6 +204,11 @@ class AxProposer:
             class_encoder_registry=CORE_CLASS_ENCODER_REGISTRY,
         )
         return json.dumps(_timeless(document)).encode()
+
+
+def _share(point: Point, axis: Parameter) -> float:
+    """Where a point lies on an axis, from 0 to 1."""
+    return (point[axis.name] - axis.low) / (axis.high - axis.low)
 
 
 class DialProposer:

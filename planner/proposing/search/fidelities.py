@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.proposing.search.promise import log_expected_improvement
-
 _FEWEST = 3  # of which a model is made
 _LEAST_SPREAD = 0.01  # of d: what the dear judge's rates are known to
 Features = tuple[float, ...]
@@ -48,12 +46,10 @@ def most_promising(
     best = float(np.log(max(judgement.dear_rps for judgement in judged)))
     chosen: list[int] = []
     while len(chosen) < min(count, len(features)):
-        mean, deviation = model.predicted(candidates)
-        expected = guesses + middle + scale * mean
-        worth = log_expected_improvement(expected, scale * deviation, best)
+        # of ln r over f*: that of d over what it takes to get there
+        worth = model.log_expected_improvement(candidates, (best - middle - guesses) / scale)
         worth[chosen] = -np.inf
         place = int(np.argmax(worth))
         chosen.append(place)
-        best = max(best, float(expected[place]))
-        model.believe(candidates[place])
+        best = max(best, float(guesses[place] + middle + scale * model.believe(candidates[place])))
     return chosen

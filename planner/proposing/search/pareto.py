@@ -7,7 +7,9 @@
 | H | hypervolume: of all points between the reference and what some trial reaches |
 
 H is exact (While, Bradstreet, Barone 2012, "A fast way of calculating exact hypervolumes"): points by falling first
-coordinate; each adds the box below it less what the earlier ones cover of that box, one dimension lower.
+coordinate; each adds the box below it less what the earlier ones cover of that box, one dimension lower. By hand: of
+200 layouts that are not beaten BoTorch's takes twice as long with three goals, of 60 with four and five goals 7 and 40
+times as long (0.13 and 1.5 CPU-seconds), after every round; and searches without a model load no torch for it.
 
 Gains are scaled before: g - r over |r| for all whose best is 0, as price, watts and changes; over 2 for headroom,
 -1 to 1; the rate, which has no best known beforehand, stays in requests/s. So H is in requests/s, at most the highest

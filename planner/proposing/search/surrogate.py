@@ -23,12 +23,14 @@ from typing import Any
 import numpy as np
 import torch
 from botorch import fit_gpytorch_mll
+from botorch.acquisition.analytic import LogExpectedImprovement
 from botorch.acquisition.logei import qLogExpectedImprovement
 from botorch.acquisition.multi_objective import logei
 from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement
 from botorch.models import SingleTaskGP
 from botorch.models.fully_bayesian import SaasFullyBayesianSingleTaskGP
 from botorch.models.map_saas import EnsembleMapSaasSingleTaskGP
+from botorch.models.model import Model
 from botorch.utils.sampling import manual_seed
 from gpytorch.kernels import AdditiveKernel, MaternKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
@@ -71,14 +73,12 @@ COARSE = 0.05  # of the hypervolume
 
 _CLIMB: Mapping[str, Any] = {"num_restarts": 2, "raw_samples": 64, "options": {"maxiter": 30}}
 
-# 96 draws kept at every 12th give 8 hyperparameter samples: the library keeps 16
-_NUTS: Mapping[str, Any] = {"warmup_steps": 128, "num_samples": 96, "thinning": 12, "disable_progbar": True}
-
 
 def recipe(surrogate: Surrogate, groups: Sequence[Sequence[int]], seed: int, goals: int = 1) -> Recipe:
     """The recipe of `surrogate`; `groups` are the columns of each GPU type, `seed` starts its sampler."""
     if surrogate is Surrogate.SAASBO:
-        model = {"botorch_model_class": SaasFullyBayesianSingleTaskGP, "mll_options": {**_NUTS, "seed": seed}}
+        sampling = {"disable_progbar": True, "seed": seed}
+        model = {"botorch_model_class": SaasFullyBayesianSingleTaskGP, "mll_options": sampling}
     elif surrogate is Surrogate.SAASBO_MAP:
         model = {"botorch_model_class": EnsembleMapSaasSingleTaskGP}
     else:
@@ -116,6 +116,18 @@ def reproducible(seed: int) -> Iterator[None]:
         logei._load_attempted = compiled
 
 
+def log_expected_improvement(
+    model: Model, points: NDArray[np.float64], best: float | NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """log E[max(0, f - best)] at each of `points`, shape (n, d) in the model's coordinates; `best` may differ from
+    point to point. A model of several draws of its parameters has the mean of their improvements."""
+    with torch.no_grad():
+        bests = torch.as_tensor(best, dtype=torch.double).reshape(-1, 1)
+        worth = LogExpectedImprovement(model, best_f=bests)(torch.tensor(points, dtype=torch.double)[:, None])
+        improvement: NDArray[np.float64] = worth.numpy()
+    return improvement
+
+
 class SmoothFunction:
     """A Gaussian process through noisy values of about mean 0 and variance 1; coordinates lie in 0..1."""
 
@@ -128,15 +140,16 @@ class SmoothFunction:
             self._model = SingleTaskGP(sites, observed, outcome_transform=None)
             fit_gpytorch_mll(ExactMarginalLogLikelihood(self._model.likelihood, self._model))
 
-    def predicted(self, points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(mean, standard deviation) at each of `points`."""
-        with reproducible(self._seed), torch.no_grad():
-            posterior = self._model.posterior(torch.tensor(points, dtype=torch.double))
-            return posterior.mean[:, 0].numpy(), posterior.variance.clamp_min(0.0).sqrt()[:, 0].numpy()
+    def log_expected_improvement(self, points: NDArray[np.float64], best: NDArray[np.float64]) -> NDArray[np.float64]:
+        """log E[max(0, f - best)] at each of `points`, each over a value of its own."""
+        with reproducible(self._seed):
+            return log_expected_improvement(self._model, points, best)
 
-    def believe(self, point: NDArray[np.float64]) -> None:
-        """Take the mean at a point, shape (d,), for observed: what comes next should tell something else."""
+    def believe(self, point: NDArray[np.float64]) -> float:
+        """Take the mean at a point, shape (d,), for observed, and tell it: what comes next should tell something
+        else."""
         with reproducible(self._seed), torch.no_grad():
             site = torch.tensor(point, dtype=torch.double)[None]
             mean = self._model.posterior(site).mean
             self._model = self._model.condition_on_observations(site, mean)
+            return float(mean)
