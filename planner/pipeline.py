@@ -26,8 +26,8 @@ from planner.domain.frontier import RivalFleet
 from planner.domain.replay import FleetReplay, ReplayResult, ReplaySweep, ServiceReplay
 from planner.domain.rollouts import Replan
 from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings
-from planner.domain.serving.fleet_changes import FleetChange, FleetTerms
-from planner.domain.serving.lending import FleetNodeLoss, FleetSchedule, LendingTerms, ReplayedLevel
+from planner.domain.serving.fleets.changes import FleetChange, FleetTerms
+from planner.domain.serving.fleets.lending import FleetNodeLoss, FleetSchedule, LendingTerms, ReplayedLevel
 from planner.domain.serving.observed import Observation, ObservedSeries
 from planner.domain.serving.tuning import TunedPlan, TuneSettings
 from planner.errors import InconsistentPlanError, InputError

@@ -10,7 +10,7 @@ from planner.api.cards import card, rows_of
 from planner.api.tables import counts_of
 from planner.domain import Plan
 from planner.domain.fleets import FleetPlan
-from planner.domain.serving.fleet_changes import FleetChange
+from planner.domain.serving.fleets.changes import FleetChange
 from planner.errors import InputError
 from planner.files.scenario.settings import Setting
 from planner.report.replanning.fleet_changes import change_page_of_fleet, deployment_rows, step_rows

@@ -12,7 +12,7 @@ from planner.api.deployments import PlannedDeployment
 from planner.api.progress import Listener, search_bar
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.fleets import FleetPlan, FleetScenario
-from planner.domain.serving.lending import FleetSchedule, LendingTerms
+from planner.domain.serving.fleets.lending import FleetSchedule, LendingTerms
 from planner.errors import InputError
 from planner.files.scenario.fleets import SERVICES, load_fleet
 from planner.files.scenario.settings import Setting

@@ -11,7 +11,7 @@ from small_fleets import FLEET, small_fleet
 
 import planner as planner_api
 from planner import pipeline
-from planner.domain.serving.fleet_changes import FleetChange, FleetTerms
+from planner.domain.serving.fleets.changes import FleetChange, FleetTerms
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INFEASIBLE, InfeasibleError, InputError
 from planner.files.plan.fleet_document import load_fleet_run
 from planner.runs.fleets import publish_fleet, write_fleet

@@ -16,7 +16,7 @@ from small_fleets import FLEET, small_fleet
 from planner import pipeline
 from planner.domain import Plan
 from planner.domain.fleets import FleetAim, FleetObjective, FleetPlan, FleetScenario
-from planner.domain.serving.fleet_changes import DeploymentChange, FleetChange, FleetTerms
+from planner.domain.serving.fleets.changes import DeploymentChange, FleetChange, FleetTerms
 from planner.domain.stocks import Stock
 from planner.errors import InfeasibleError, InputError
 from planner.files import encode_plan

@@ -10,7 +10,7 @@ import pytest
 from planner import pipeline
 from planner.domain.fleets import BatchTerms, FleetPlan
 from planner.domain.schedules import DAY_S, RateSeries, RateWindow
-from planner.domain.serving.lending import IDLE, FleetSchedule, LendingTerms
+from planner.domain.serving.fleets.lending import IDLE, FleetSchedule, LendingTerms
 from planner.errors import InputError
 from planner.files.scenario.fleets import fleet_from_document
 from planner.replanning.fleets import replaying

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from ax.adapter.registry import Cont_X_trans, Y_trans
 from ax.core.base_trial import TrialStatus
 from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
@@ -22,7 +23,7 @@ from search_cases import Bowl, inventory, search
 
 from planner.domain import Candidates, Goal, SearchMethod, Surrogate, Trial
 from planner.proposing.search import space_of
-from planner.proposing.search.experiment import AxProposer
+from planner.proposing.search.experiment import AxProposer, _fitted
 from planner.proposing.search.neighbours import moves_of, neighbours
 from planner.proposing.search.space import Space
 from planner.proposing.search.surrogate import recipe, reproducible
@@ -70,7 +71,8 @@ def test_neighbours_are_ranked_by_what_ax_predicts_of_them() -> None:
     space, values = proposer.space, np.array(proposer.values)
     drawn = neighbours(space, proposer.points, set(), moves_of(space)[0], 200, rng)
     with reproducible(0):
-        adapter = proposer._fitted(recipe(Surrogate.GP, proposer._groups(), 0))
+        fitted = recipe(Surrogate.GP, proposer._groups(), 0)
+        adapter = _fitted(proposer.experiment, fitted, transforms=[*Cont_X_trans, *Y_trans])
         scores = proposer._scores(adapter, drawn, values, rng)
         mean, covariance = adapter.predict([ObservationFeatures(parameters=dict(one.point)) for one in drawn])
     deviation = np.sqrt(covariance["throughput_rps"]["throughput_rps"])

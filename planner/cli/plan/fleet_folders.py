@@ -175,7 +175,7 @@ def schedule_fleet(
     """Hour by hour who has which nodes, for the rates of the services' curves; `replay`: (burstiness, requests, seeds)
     at which every level is replayed."""
     from planner import pipeline
-    from planner.domain.serving.lending import LendingTerms
+    from planner.domain.serving.fleets.lending import LendingTerms
     from planner.report.kit.markdown import page_text
     from planner.report.replanning.fleet_tables import fleet_schedule_page
     from planner.runs.fleets import read_fleet

@@ -9,7 +9,7 @@ from planner.cli import screen
 from planner.errors import InfeasibleError, InputError
 
 if TYPE_CHECKING:
-    from planner.domain.serving.fleet_changes import FleetChange
+    from planner.domain.serving.fleets.changes import FleetChange
     from planner.domain.watching import WatchSettings
 
 

@@ -8,7 +8,7 @@ from planner.domain import Plan, Scenario
 from planner.domain.changes import ChangeLimits, ChangeSettings, LostServers, PlanChange
 from planner.domain.fleets import FleetAim, FleetJudge, FleetPart, FleetPlan, FleetScenario
 from planner.domain.rollouts import Replan
-from planner.domain.serving.fleet_changes import DeploymentChange, FleetChange, FleetTerms
+from planner.domain.serving.fleets.changes import DeploymentChange, FleetChange, FleetTerms
 from planner.errors import InfeasibleError, InputError
 from planner.proposing.fleets.deployments import deployments_of
 from planner.proposing.fleets.dividing import Tell, worth_of_rates

@@ -21,7 +21,7 @@ from dataclasses import replace
 from planner.cost.serving.loading import load_s
 from planner.domain import BucketPool, ObjectiveSettings, Plan
 from planner.domain.fleets import FleetPart, on_gpus
-from planner.domain.serving.lending import FleetLadder, FleetLevel
+from planner.domain.serving.fleets.lending import FleetLadder, FleetLevel
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.evaluator import open_evaluator
 from planner.plans.finishing import finished_plan

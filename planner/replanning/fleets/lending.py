@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from planner.cost.serving.loading import load_s
 from planner.domain.fleets import FleetPart, FleetPlan, FleetService
 from planner.domain.schedules import DAY_S, RateSeries
-from planner.domain.serving.lending import BatchBlock, FleetLadder, FleetSchedule, FleetWindow, LendingTerms
+from planner.domain.serving.fleets.lending import BatchBlock, FleetLadder, FleetSchedule, FleetWindow, LendingTerms
 from planner.errors import InputError
 from planner.proposing.fleets.planning import PlanOne, fill_with
 from planner.replanning.fleets.ladders import LadderBook, ladder_of

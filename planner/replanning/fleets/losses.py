@@ -8,7 +8,7 @@ of that type leaves, behind the same buckets.
 from collections.abc import Iterator, Mapping, Sequence
 
 from planner.domain.fleets import FleetPlan
-from planner.domain.serving.lending import IDLE, FleetNodeLoss, FleetSchedule
+from planner.domain.serving.fleets.lending import IDLE, FleetNodeLoss, FleetSchedule
 from planner.replanning.fleets.lending import book_of
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from planner.domain.changes import ChangeKind, ServerChange
 from planner.domain.fleets import FleetPart
 from planner.domain.rollouts import RollOut, RollOutStep
-from planner.domain.serving.fleet_changes import DeploymentChange
+from planner.domain.serving.fleets.changes import DeploymentChange
 from planner.replanning.changes import ChangeClock, role_of
 from planner.replanning.rollouts.interim import InterimFleet
 from planner.replanning.rollouts.orders import Counts, Group, Stage

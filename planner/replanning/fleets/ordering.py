@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from planner.domain.fleets import FleetPlan
 from planner.domain.rollouts import RollOut, RollOutStep
-from planner.domain.serving.fleet_changes import DeploymentChange, FleetStep, GpuCounts
+from planner.domain.serving.fleets.changes import DeploymentChange, FleetStep, GpuCounts
 from planner.errors import InfeasibleError, InputError
 from planner.replanning.fleets.members import Member, Promises
 from planner.replanning.fleets.standing import StandingNodes

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from planner.domain import LengthProfile, RequestTrace
 from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, ReplaySettings
-from planner.domain.serving.lending import FleetSchedule, ReplayedLevel
+from planner.domain.serving.fleets.lending import FleetSchedule, ReplayedLevel
 from planner.evaluation.replay.replaying import PlanReplay
 from planner.proposing.feasibility import posed
 from planner.replanning.fleets.ladders import plan_of_level

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from planner.domain.changes import LostServers
 from planner.domain.fleets import FleetPart, FleetPlan, FleetScenario
-from planner.domain.serving.fleet_changes import FleetTerms
+from planner.domain.serving.fleets.changes import FleetTerms
 from planner.errors import InputError
 
 

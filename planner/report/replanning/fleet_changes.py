@@ -6,7 +6,7 @@ from typing import Any
 
 from planner.domain.fleets import FleetAim
 from planner.domain.rollouts import RollOutStep
-from planner.domain.serving.fleet_changes import DeploymentChange, FleetChange, FleetStep
+from planner.domain.serving.fleets.changes import DeploymentChange, FleetChange, FleetStep
 from planner.report.fleets.tables import SERVICES_FOLDER, gpu_words
 from planner.report.fleets.words import verdict
 from planner.report.kit.markdown import escaped, listed, page_text

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from planner.domain.fleets import FleetPart, FleetPlan
 from planner.domain.schedules import DAY_S
-from planner.domain.serving.lending import FleetNodeLoss, FleetSchedule, ReplayedLevel
+from planner.domain.serving.fleets.lending import FleetNodeLoss, FleetSchedule, ReplayedLevel
 from planner.report.kit.quantities import counted, measured, percent, rate, significant
 from planner.report.kit.tables import Column, Table, entries, fields, table_of
 from planner.report.kit.tree import Page, section

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from planner import files
-from planner.domain.serving.lending import FleetSchedule, ReplayedLevel
+from planner.domain.serving.fleets.lending import FleetSchedule, ReplayedLevel
 from planner.report.kit.markdown import page_text
 from planner.report.replanning import fleet_tables as tables
 from planner.runs.pages import page_bytes

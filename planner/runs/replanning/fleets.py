@@ -6,7 +6,7 @@ from pathlib import Path
 
 from planner import files
 from planner.domain.fleets import FleetPlan, FleetScenario, FleetService
-from planner.domain.serving.fleet_changes import DeploymentChange, FleetChange, FleetTerms
+from planner.domain.serving.fleets.changes import DeploymentChange, FleetChange, FleetTerms
 from planner.errors import InputError
 from planner.files.disk.documents import read_bytes
 from planner.files.disk.folders import PLAN_FILE
