@@ -37,6 +37,7 @@ from planner.replanning.days.replaying import WindowReplay
 from planner.replanning.rollouts.interim import QUICK
 from planner.replanning.schedules.pricing import MOST_PRICED
 from planner.replanning.watches.inputs import MOST_LOAD_FACTOR
+from planner.report.buckets.headline import SURE_ENOUGH
 from planner.report.plan.certificate import CLOSE as TABLE_GAP_CLOSE
 from planner.report.plan.certificate import CLOSE_POOLS as GAP_CLOSE
 from planner.runs.batches.dask_engine.executor import PATIENCE_S
@@ -92,6 +93,7 @@ PYTHON = re.search(r'requires-python = ">=([\d.]+)"', (ROOT / "pyproject.toml").
 
 DERIVED: dict[str, list[tuple[str, Value]]] = {
     "doubt": [
+        ("tells the rate that is {} sure, even odds", lambda: percent(SURE_ENOUGH)),
         ("nor type was measured (correlation {:.2f})", lambda: TOLD[Relation.FORMULAS]),
         ("one of them was not ({:.2f})", lambda: TOLD[Relation.MODEL]),
         ("or the engine ({:.2f})", lambda: TOLD[Relation.ENGINE]),
@@ -100,6 +102,7 @@ DERIVED: dict[str, list[tuple[str, Value]]] = {
         ("sought up to {:.0f} times", lambda: FAR),
     ],
     "README": [
+        ("the rate (requests/s) that is {} sure", lambda: percent(SURE_ENOUGH)),
         ("as simple as {} of the rate allows", lambda: percent(SIMPLICITY)),
         ("Python {} or later", lambda: PYTHON and PYTHON[1]),
         ("that you name of the rate ({})", lambda: LEAST_SHARE),
@@ -108,6 +111,7 @@ DERIVED: dict[str, list[tuple[str, Value]]] = {
         ("fitted to {} published step times and benchmark runs", lambda: 10 + points()),
     ],
     "planning": [
+        ("Beside it stand the rate that is **{} sure**", lambda: percent(SURE_ENOUGH)),
         ("must raise the rate by {}", lambda: percent(WORTH_A_BUCKET)),
         ("split ones have to win by {}", lambda: percent(SPLIT_BIAS)),
         ("splits where that wins by more than {}", lambda: percent(SPLIT_BIAS)),
@@ -180,6 +184,7 @@ BREAKPOINT = "tests/pipeline/test_breakpoints.py::test_the_guide_tells_a_breakpo
 PAYS = "tests/benchmarks/test_where_search_pays.py::"
 HELD: dict[str, dict[str, str]] = {
     "doubt": {
+        "| fleet, trace | plan |": M + "test_the_tables_of_sure_fleets_are_those_that_were_measured",
         "rates within a bound on TPOT": "tests/cost/test_sure_rates.py::test_so_it_does_of_all_machines_at_hand",
         "A band of rates that forgets": "tests/cost/test_sure_rates.py::test_so_it_does_of_all_machines_at_hand",
         "the same types serve up to 1.32 USD an hour": BREAKPOINT,
@@ -202,6 +207,7 @@ HELD: dict[str, dict[str, str]] = {
         "test_what_a_router_gives_up_is_told_from_two_percent_on",
     },
     "README": {
+        "| fleet, Azure trace |": M + "test_the_tables_of_sure_fleets_are_those_that_were_measured",
         "In its semantics the search here reaches": T + "test_the_readme_repeats_the_guides_figures",
         "But 256 H800 of that price": T + "test_the_readme_repeats_the_guides_figures",
         "over the best uniform fleet, 1.19 on": T + "test_the_readme_repeats_the_guides_figures",
@@ -321,6 +327,13 @@ STATED: dict[str, dict[str, str]] = {
         "ISCA 2024": SOURCE,
         "from Llama 3.1 to": SOURCE,
     },
+    "doubt": {
+        "holds in 80 % of the draws": ASKED,
+        "highest (by the programme": ASKED,
+        "in 256 draws that chose nothing": ASKED,
+        "levels of 4 s and 60 ms": ASKED,
+    },
+    "15_how_sure": {"## A promise that is 80 % sure": ASKED},
     "planning": {
         "| `slo:` |": MEANING,
         "| `objective: {kind: pareto": MEANING,

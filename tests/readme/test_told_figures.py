@@ -1,5 +1,6 @@
 """Figures in sentences that follow from a table beside them, from a shipped file, or from arithmetic."""
 
+import csv
 from itertools import pairwise
 
 import pytest
@@ -47,3 +48,34 @@ def test_the_fragmented_cluster_is_as_told() -> None:
     told = f"{sum(cluster.idle_gpus.values())} idle GPUs of {len(cluster.nodes)} nodes, in holes of one to eight, under"
     assert told in RESULTS
     assert len(switches) == 7
+
+
+def sure_rows() -> list[dict[str, str]]:
+    """What `tests/pipeline/sure_fleets.py` wrote."""
+    with (ROOT / "tests/data/sure_fleets.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_tables_of_sure_fleets_are_those_that_were_measured() -> None:
+    readme, guide = " ".join(TEXTS["README"].split()), " ".join(TEXTS["doubt"].split())
+    traces = {"azure-code-2023": "code", "azure-conv-2023": "conversation"}
+    for row in sure_rows():
+        fleet, odds = f"{row['fleet']}, {traces[row['trace']]}", f"{100 * float(row['odds_of_demand']):.0f} %"
+        rates = {name: f"{float(row[name]):.3g}" for name in ("promise_rps", "sure_rps", "p10_rps", "mean_rps")}
+        told = (fleet, row["plan"], rates["promise_rps"], odds, *list(rates.values())[1:])
+        assert f"| {' | '.join(told)} |" in guide
+        (line,) = (line for line in TEXTS["README"].splitlines() if line.startswith(f"| {fleet} |"))
+        kind, _, gpus = row["plan"].partition(": ")
+        cell = line.split(" | ")[["as predicted", "sure", "one type"].index(kind) + 1].removesuffix(" |")
+        assert cell == f"{f'{gpus}: ' if gpus else ''}{odds}, {rates['sure_rps']}"
+    assert readme.count("conversation |") == 3
+
+
+def test_plans_to_be_sure_are_surer_than_plans_as_predicted() -> None:
+    """In draws that chose nothing, of every fleet and trace: at P10 and where 80 % are sure."""
+    rows = {(row["fleet"], row["trace"], row["plan"].partition(":")[0]): row for row in sure_rows()}
+    pairs = [(row, rows[*key[:2], "sure"]) for key, row in rows.items() if key[2] == "as predicted"]
+    assert len(pairs) == 6
+    for predicted, sure in pairs:
+        for figure in ("sure_rps", "p10_rps"):
+            assert float(sure[figure]) >= float(predicted[figure])
