@@ -331,16 +331,16 @@ class PlannedDeployment:
 
         return changed_deployment(self.record, PlannedDeployment, scenario, **changes)
 
-    def observe(self, *answers: str | Path, name: str = "") -> "ObservedPlan":
-        """A running deployment of the plan beside it: `answers` of Prometheus to the queries that the export writes.
+    def observe(self, *answers: str | Path, prometheus: str = "", name: str = "") -> "ObservedPlan":
+        """A running deployment of the plan beside it: `answers` of Prometheus to the queries that the export writes, or
+        what the one at an address tells now, with the token of PLANNER_PROMETHEUS_TOKEN where that is set.
 
         `name`: that it was exported under, else the scenario's. Raises InputError where they are none, hold no load, or
         are of another plan.
         """
-        from planner.api.observations import ObservedPlan
-        from planner.runs.observing import observe_run
+        from planner.api.observations import observed_plan
 
-        return ObservedPlan(observe_run(self.record, [Path(path) for path in answers], name))
+        return observed_plan(self.record, [Path(path) for path in answers], prometheus, name)
 
     def export(
         self,

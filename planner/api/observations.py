@@ -1,13 +1,17 @@
 """A running deployment beside its plan, at hand."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner import files, report
 from planner.api.cards import card, rows_of
-from planner.runs.observing import ObservedRun
-from planner.runs.observing import file_names as observed_file_names
+from planner.domain import Plan
+from planner.errors import InputError
+from planner.runs.live.observing import ObservedRun, observe_live, observe_run
+from planner.runs.live.observing import file_names as observed_file_names
+from planner.runs.live.prometheus import prometheus_at
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,3 +48,12 @@ class ObservedPlan:
         return card(
             f"Observation of {self.record.plan}", verdict, rows=rows_of(self.frame), rows_at="observation.frame"
         )
+
+
+def observed_plan(plan: Plan, answers: Sequence[Path], prometheus: str, name: str) -> ObservedPlan:
+    """A plan beside its answers, or what the Prometheus at an address tells. Raises as `planner observe` does."""
+    if not prometheus:
+        return ObservedPlan(observe_run(plan, answers, name))
+    if answers:
+        raise InputError("observe: answers go without prometheus.", hint="Leave one of them out.")
+    return ObservedPlan(observe_live(plan, prometheus_at(prometheus), name=name))

@@ -68,6 +68,7 @@ SERVES: dict[str, str] = {
     "runs/defragmenting.py": "defrag",
     "runs/replanning/scheduling.py": "schedule",
     "runs/replays/": "replay",
+    "runs/live/": "observe",
     "runs/replays/tuning.py": "tune",
     "runs/watching/": "watch",
     "studies/asi/": "study asi",

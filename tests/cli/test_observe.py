@@ -20,7 +20,7 @@ from planner.domain import Phase, Plan
 from planner.domain.serving.observed import Observation, Quantity, Verdict
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, InputError
 from planner.export import island_labels, plan_label
-from planner.runs.observing import observe_run
+from planner.runs.live.observing import observe_run
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "replay"))
 
@@ -304,8 +304,8 @@ def test_queries_are_printed_as_commands(planner: Command, run: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "either answer files or --queries"),
-        (("answer.json", "--queries"), "either answer files or --queries"),
+        ((), "must get one of answer files, --prometheus and --queries"),
+        (("answer.json", "--queries"), "must get one of answer files, --prometheus and --queries"),
         (("--queries", "--window", "ever"), "--window: must be a time"),
         (("answer.json", "--window", "1h"), "must be left out with answer files"),
         (("gone.json",), "gone.json"),

@@ -11,7 +11,7 @@ from planner.cli.plan import saved_runs
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.runs.observing import ObservedRun
+    from planner.runs.live.observing import ObservedRun
 
 
 def command(
@@ -21,11 +21,21 @@ def command(
         typer.Argument(help="Answers of Prometheus (JSON) to the queries of --queries.", show_default=False),
     ] = None,
     queries: Annotated[bool, typer.Option("--queries", help="Print the queries, as commands, and stop.")] = False,
+    prometheus: Annotated[
+        str, typer.Option(help="Ask a Prometheus there, as http://localhost:9090.", show_default=False)
+    ] = "",
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="Its bearer token. [default: PLANNER_PROMETHEUS_TOKEN, where it is set]", show_default=False),
+    ] = None,
+    ca_file: Annotated[
+        Path | None, typer.Option(help="Certificates to trust. [default: the machine's]", show_default=False)
+    ] = None,
     window: Annotated[
         str,
         typer.Option(
-            help="With --queries: the last so long, as 1h, from the engines' own metrics. [default: what the rules of "
-            "monitoring.yaml record]",
+            help="The last so long, as 1h, from the engines' own metrics. [default: what the rules of monitoring.yaml "
+            "record]",
             show_default=False,
         ),
     ] = "",
@@ -33,7 +43,8 @@ def command(
         str, typer.Option(help="The name that the plan was exported under. [default: the scenario's]")
     ] = "",
     engine: Annotated[
-        str, typer.Option(help="With --queries: the engine that runs. [default: the plan's]", show_default=False)
+        str,
+        typer.Option(help="The engine that runs. [default: the plan's]", show_default=False),
     ] = "",
     out: Annotated[
         Path | None,
@@ -44,14 +55,16 @@ def command(
 ) -> None:
     """Compare a running deployment's metrics with its plan, and fit a calibration to what they tell."""
     from planner import files
-    from planner.runs import observing
+    from planner.runs.live import observing
 
-    if queries == bool(answers):
+    if sum(map(bool, (queries, answers, prometheus))) != 1:
         raise InputError(
-            "planner observe: must get either answer files or --queries.",
-            hint="planner observe RUN --queries says how to ask for them.",
+            "planner observe: must get one of answer files, --prometheus and --queries.",
+            hint="planner observe RUN --prometheus http://localhost:9090 asks by itself; --queries says how to.",
         )
-    if not queries and (window or engine):
+    if not prometheus and (token_file or ca_file):
+        raise InputError("--token-file, --ca-file: go with --prometheus alone.", hint="Leave them out.")
+    if answers and (window or engine):
         raise InputError(
             "--window, --engine: must be left out with answer files, which tell their own.", hint="Leave them out."
         )
@@ -64,7 +77,13 @@ def command(
         return
     if out is not None:
         files.claim_folder(out, observing.file_names(), force=force)
-    observed = observing.observe_run(plan, answers or [], name)
+    if prometheus:
+        from planner.runs.live.prometheus import prometheus_at
+
+        source = prometheus_at(prometheus, token_file, ca_file)
+        observed = observing.observe_live(plan, source, engine, name, window)
+    else:
+        observed = observing.observe_run(plan, answers or [], name)
     if out is not None:
         files.write_folder(out, observed.files, force=force, kinds=observing.file_names())
     _show(observed, out, as_json=json)

@@ -6,14 +6,14 @@ histogram, its upper edge `le`. Source: prometheus/docs/querying/api.md; values 
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
 from planner.domain.serving.observed import EDGE, ISLAND, PLAN, ObservedSeries, Quantity
 from planner.errors import InputError
-from planner.files.disk.documents import read_json
-from planner.files.disk.opening import MOST_OF_A_LIST
+from planner.files.disk.documents import parse_json
+from planner.files.disk.opening import MOST_OF_A_LIST, read_text
 from planner.files.sections import Section
 
 _FORMS = {"vector": "value", "matrix": "values"}
@@ -24,14 +24,19 @@ _QUERIES_HINT = "Ask with the queries of `planner observe RUN --queries`."
 
 
 def load_answers(paths: Sequence[Path]) -> tuple[ObservedSeries, ...]:
-    """The series of all files, each the mean over its samples.
+    """The series of all files. Raises InputError as `read_answers`, and for a file that cannot be read."""
+    return read_answers({str(path): read_text(path, most_bytes=MOST_OF_A_LIST) for path in paths})
+
+
+def read_answers(texts: Mapping[str, str]) -> tuple[ObservedSeries, ...]:
+    """The series of all answers, by what each is called, each the mean over its samples.
 
     Raises:
-        InputError: a file that is no JSON or no answer, an error, an empty or a truncated answer, a series of another
+        InputError: a text that is no JSON or no answer, an error, an empty or a truncated answer, a series of another
             name or without its labels, a value that is no finite number or negative, a series given twice, or answers
             of other times.
     """
-    series = [item for path in paths for item in _series(path)]
+    series = [item for name, text in texts.items() for item in _series(name, text)]
     if not series:
         raise InputError("Answers: at least one file must be given, got none.", hint=_QUERIES_HINT)
     by_key: dict[tuple[object, ...], ObservedSeries] = {}
@@ -47,12 +52,12 @@ def load_answers(paths: Sequence[Path]) -> tuple[ObservedSeries, ...]:
     return tuple(series)
 
 
-def _series(path: Path) -> Iterator[ObservedSeries]:
-    document = read_json(path, most_bytes=MOST_OF_A_LIST)
+def _series(file: str, text: str) -> Iterator[ObservedSeries]:
+    document = parse_json(text, file=file)
     if document.one_of("status", ("success", "error")) == "error":
         reason = document.text("error", default="no reason")
         raise InputError(
-            f"{path}: status must be success, got error: {reason:.200}.", hint="Mend the query, ask again."
+            f"{file}: status must be success, got error: {reason:.200}.", hint="Mend the query, ask again."
         )
     data = document.section("data")
     form = data.one_of("resultType", tuple(_FORMS))
@@ -60,7 +65,7 @@ def _series(path: Path) -> Iterator[ObservedSeries]:
     if not rows:
         raise data.fault("result", "a list with at least one series", hint=f"Nothing was recorded. {_QUERIES_HINT}")
     for row in rows:
-        yield _read(row, form, str(path))
+        yield _read(row, form, file)
 
 
 def _read(row: Section, form: str, file: str) -> ObservedSeries:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from planner import export, files, pipeline, report
 from planner.domain import CalibrationFit, Plan
-from planner.domain.serving.observed import Observation
+from planner.domain.serving.observed import Observation, ObservedSeries
 from planner.files.plan.digests import with_seal
+from planner.runs.live.prometheus import Prometheus
 
 CALIBRATION = "calibration.yaml"
 
@@ -33,7 +34,20 @@ def observe_run(plan: Plan, answers: Sequence[Path], name: str = "") -> Observed
 
     Raises InputError as of `files.load_answers` and `pipeline.observe`.
     """
-    series = files.load_answers(answers)
+    return _observed(plan, files.load_answers(answers), name)
+
+
+def observe_live(plan: Plan, prometheus: Prometheus, engine: str = "", name: str = "", window: str = "") -> ObservedRun:
+    """The plan beside what a Prometheus tells of it now; `engine`: that runs (empty: the plan's); `window`: from the
+    engines' own metrics over the last so long, as 1h (empty: what the rules of monitoring.yaml record).
+
+    Raises InputError as `Prometheus.answers`, `files.read_answers` and `pipeline.observe`.
+    """
+    queries = export.observe_queries(plan, export.priced_engine(plan, engine).name, name, window)
+    return _observed(plan, files.read_answers(prometheus.answers(queries)), name)
+
+
+def _observed(plan: Plan, series: Sequence[ObservedSeries], name: str) -> ObservedRun:
     observation = pipeline.observe(plan, series, export.island_labels(plan), export.plan_label(plan, name))
     label = export.plan_label(plan, name)
     fit = pipeline.calibrate_observed(plan, observation, f"{label}-observed") if observation.measurements else None
