@@ -48,6 +48,6 @@ def fixed_knobs(plan: Plan, space: ReplaySpace) -> Iterator[tuple[str, str]]:
     )
     scaled = "replays start no servers" if deploy.autoscaling != "none" else "the plan has none"
     yield "floors and triggers of autoscalers", scaled
-    yield "margin", "what is promised of a capacity is no setting of a server; the rate that holds is told"
+    yield "margin", "what is promised of a capacity is no setting of a server"
     if any(pool.phase is not Phase.PREFILL for pool in plan.outlook.pools):
         yield "batch limits above the plan's", "they break a bound on TPOT, or memory"

@@ -43,7 +43,7 @@ def levels(result: DoubtedPlan) -> Table[float]:
     """A row a probability: the rate that is served within the levels with it."""
     columns: tuple[Column[float], ...] = (
         Column("sure", lambda sure: sure, percent),
-        Column("rate_rps", result.sure_rps, rate, "requests/s within the levels"),
+        Column("rate_rps", result.sure_rps, rate, "may be promised (requests/s)"),
         Column("of_promise", lambda sure: result.sure_rps(sure) / result.promise_rps, percent, "of the promise"),
     )
     return table_of(columns, SURE)
