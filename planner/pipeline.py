@@ -64,7 +64,7 @@ def plan(
     """
     with open_evaluator(posed(scenario)) if opened is None else nullcontext(opened) as evaluator:
         finished = finished_plan(evaluator, proposer_of(scenario).propose(evaluator, progress, journal))
-    return with_odds(finished, posed) if odds else finished
+    return with_promise_odds(finished) if odds else finished
 
 
 def plan_fleet(
@@ -132,7 +132,12 @@ def plan_with_rivals(scenario: Scenario, progress: ReportProgress = no_progress)
     with open_evaluator(posed(scenario)) as evaluator:
         proposed = proposer_of(scenario).propose(evaluator, progress, None)
         finished = finished_plan(evaluator, proposed)
-        return with_odds(finished, posed), proposed.rivals(finished)
+        return finished, proposed.rivals(finished)
+
+
+def with_promise_odds(finished: Plan) -> Plan:
+    """The plan, its promise with odds, which take as long as a small plan; as it is where they are known."""
+    return with_odds(finished, posed)
 
 
 def least_rent(scenario: Scenario, target_rps: float) -> float | None:
@@ -336,7 +341,7 @@ def remade(saved: Plan, *, near: bool = False, search: bool = False) -> Plan:
     all that follows from them is computed. Raises as `plan` does.
     """
     remade_plan = _remade(saved, near=near, search=search)
-    return with_odds(remade_plan, posed) if saved.outlook.odds else remade_plan
+    return with_promise_odds(remade_plan) if saved.outlook.odds else remade_plan
 
 
 def _remade(saved: Plan, *, near: bool, search: bool) -> Plan:

@@ -40,7 +40,9 @@ def proposed(**changes: Any) -> ProposedRun:
         "requests": 4096,
         "predicted_tokens_per_s": 9000.0,
         "spread": 0.2,
-        "reduction_rps": 3.0,
+        "hours": 0.5,
+        "cost_usd": 32.0,
+        "worth_rps": 3.0,
     }
     return ProposedRun(**{**run, **changes})
 

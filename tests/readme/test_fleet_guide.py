@@ -70,7 +70,7 @@ def test_a_change_is_as_told(fleet: "planner.PlannedFleet") -> None:
 
 
 def test_the_guide_names_every_term() -> None:
-    names = Path(planner.__file__).parent / "domain/serving/lending.py"
+    names = Path(planner.__file__).parent / "domain/serving/fleets/lending.py"
     for term in ("headroom", "least_windows", "floor"):
         assert f"`{term}`" in GUIDE
         assert f"    {term}: " in names.read_text(encoding="utf-8")

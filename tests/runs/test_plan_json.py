@@ -15,6 +15,7 @@ from edited_documents import of_before_digests, resealed, unverified
 from placed_plans import placed_by_hand
 
 from planner.domain import LengthProfile, Plan, PoolDrafts
+from planner.domain.serving.promise import PromiseOdds, SureRate
 from planner.domain.serving.replayed import ReplayedChoice, ReplayedRates
 from planner.errors import InputError
 from planner.files import encode_plan, load_run, plan_document, plan_schema, write_run
@@ -114,12 +115,18 @@ def eventful(plan: Plan, pooled: Plan) -> Plan:
         replace(pool, context=9000, per_node=2, server=replace(pool.server, drafted=2)) for pool in pooled.buckets.pools
     )
     drafts = PoolDrafts(island=pools[0].island, tokens=2, tokens_per_pass=2.2, gain=1 / 3, carried_over=True)
-    buckets = replace(pooled.buckets, replayed=_replayed(), pools=pools, drafts=(drafts,), least_work_rps=7.0)
+    buckets = replace(
+        pooled.buckets, replayed=_replayed(), pools=pools, drafts=(drafts,), least_work_rps=7.0, odds=_odds()
+    )
     placed = placed_by_hand(unverified(replace(plan, search=record, buckets=buckets, islands=islands)))
     assert placed.placement is not None
     part, *parts = placed.placement.parts
     vague = (replace(part, gpus_assumed=True), *parts)
     return unverified(replace(placed, placement=replace(placed.placement, parts=vague)))
+
+
+def _odds() -> PromiseOdds:
+    return PromiseOdds(odds=1 / 3, sure=(SureRate(sure=0.8, rate_rps=1.5), SureRate(sure=0.5, rate_rps=2.5)))
 
 
 def _replayed() -> ReplayedChoice:

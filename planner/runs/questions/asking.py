@@ -45,7 +45,7 @@ def cheapest_fleet(demand: Demand, rps: float, offer: GpuOffer, progress: Report
     _require_positive("rps", rps, "requests/s")
     offer = rentable(offer)
     answer = _cheapest(demand, rps, offer, progress)
-    return _cheapest_of_nodes(answer, demand, offer, progress) if offer.whole_nodes else answer
+    return _with_odds(_cheapest_of_nodes(answer, demand, offer, progress) if offer.whole_nodes else answer)
 
 
 def best_fleet_for(
@@ -63,7 +63,7 @@ def best_fleet_for(
         answer = _bought(demand, usd_per_hour, spent, offer, progress)
         first = first or answer
         if not offer.whole_nodes:
-            return answer
+            return _with_odds(answer)
         fleets = fleets_of_nodes(answer, offer)
         paid = fleets[0].price_usd_per_hour
         within = [fleet for fleet in fleets if fleet.price_usd_per_hour <= usd_per_hour * (1 + ROUNDING)][:FLEETS]
@@ -71,7 +71,7 @@ def best_fleet_for(
             planned = [_of_nodes(answer, fleet, demand, offer, progress) for fleet in within]
             of_nodes = max(planned, key=lambda fleet: fleet.plan.throughput_rps)
             gap = _gap(of_nodes.plan.throughput_rps, first.bound)
-            return replace(of_nodes, rivals=_served(planned, within, of_nodes), bound=first.bound, gap=gap)
+            return _with_odds(replace(of_nodes, rivals=_served(planned, within, of_nodes), bound=first.bound, gap=gap))
         spent = min(spent, answer.rent_usd_per_hour) - (paid - usd_per_hour)
         if spent <= 0:
             break
@@ -91,7 +91,12 @@ def most_of_fleet(
     prices = {gpu: usd for gpu, usd in rent.items() if same_names(gpu, inventory)}
     document = document_of(demand, name, inventory, prices)
     answer = _answer(MoneyQuestion.MAX, 0.0, {**document, "objective": {"kind": "rate"}}, progress)
-    return replace(answer, offered="the GPUs at hand")
+    return _with_odds(replace(answer, offered="the GPUs at hand"))
+
+
+def _with_odds(answer: MoneyAnswer) -> MoneyAnswer:
+    """The answer with how sure its promise is; plans on the way need no odds."""
+    return replace(answer, plan=pipeline.with_promise_odds(answer.plan))
 
 
 def _cheapest(demand: Demand, rps: float, offer: GpuOffer, progress: ReportProgress) -> MoneyAnswer:
