@@ -20,6 +20,15 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import torch
+from botorch import fit_gpytorch_mll
+from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+from botorch.acquisition.risk_measures import VaR
+from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import AppendFeatures
+from botorch.optim import optimize_acqf
+from botorch.sampling.normal import SobolQMCNormalSampler
+from gpytorch.mlls import ExactMarginalLogLikelihood
 from scipy.stats import t as student
 
 from planner.domain import (
@@ -39,7 +48,7 @@ from planner.domain import (
 )
 from planner.domain.serving.doubt import Risk, RiskMeasure
 from planner.evaluation.buckets.judging import layout_of
-from planner.evaluation.doubts.drawn import drawn_paces, rates_in_draws
+from planner.evaluation.doubts.drawn import at_paces, drawn_paces, rates_in_draws
 from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.goals import reference_values
 from planner.files import cluster_document, scenario_from_document
@@ -54,7 +63,8 @@ from planner.proposing.search import Aim, Ground, Judgement, SearchResult, optim
 from planner.proposing.search.neighbours import moves_of, neighbours
 from planner.proposing.search.pareto import hypervolume
 from planner.proposing.search.promise import ranking
-from planner.proposing.search.space import Space
+from planner.proposing.search.space import Parameter, Space
+from planner.proposing.search.surrogate import reproducible
 from planner.proposing.warm_starts import seeds_of, seeds_of_pools
 from planner.workload import question_of, summarize
 
@@ -63,10 +73,11 @@ SEEDS = range(5)
 BUDGET = {"iterations": 4, "batch_size": 8}
 EVALUATIONS = BUDGET["iterations"] * BUDGET["batch_size"]
 DRAWS, FRESH_DRAWS, FRESH = 8, 100, 1_000_003
+RISK_DRAWS = 8
 BUDGETS = 12  # of rent, for which the programme is solved where rent is a goal
 P10 = Risk(measure=RiskMeasure.P10)
 LEVELS = {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}
-EXACT, NEIGHBOURS = "exact", "neighbours"
+EXACT, NEIGHBOURS, RISK = "exact", "neighbours", "risk"
 METHODS: Mapping[str, Mapping[str, str]] = {
     EXACT: {"method": "exact"},
     "auto": {"method": "auto"},
@@ -79,6 +90,7 @@ METHODS: Mapping[str, Mapping[str, str]] = {
     "genetic": {"method": "genetic"},
     "random": {"method": "random"},
     NEIGHBOURS: {"method": "random"},  # its proposer is put in its place
+    RISK: {"method": "random"},  # as that of BoTorch's risk measures is
 }
 """Keys of `search:`. `plain` is the loop of the thesis; it, SAASBO and the last three vary what `divider` varies."""
 
@@ -148,7 +160,7 @@ ROWS = (
         objective="robust",
         name="pools",
         document=lambda: _document(TWO, MADE_UP, **POOLS),
-        methods=(EXACT, "divider"),
+        methods=(EXACT, "divider", RISK),
     ),
 )
 
@@ -196,16 +208,83 @@ class InDraws:
 
     def __init__(self, evaluator: Evaluator, seed: int) -> None:
         self._evaluator = evaluator
-        self._paces = drawn_paces(evaluator.prices, DRAWS, seed)
+        self.paces = drawn_paces(evaluator.prices, DRAWS, seed)
+        self.rates_rps: dict[Layout, Sequence[float]] = {}  # of every layout that serves, a number a draw
 
     def __call__(self, layouts: Sequence[Layout], /) -> Iterator[Evaluation]:
         """As `Evaluator` does."""
         judged = list(self._evaluator(layouts))
         served = [one for one in judged if one.assignment is not None]
         fleets = [_as_started(one.assignment) for one in served if one.assignment is not None]
-        rates = rates_in_draws(self._evaluator.question, fleets, self._paces) if fleets else []
+        rates = rates_in_draws(self._evaluator.question, fleets, self.paces) if fleets else []
+        self.rates_rps |= {one.layout: row for one, row in zip(served, rates, strict=True)}
         p10 = {one.layout: P10.of(row) for one, row in zip(served, rates, strict=True)}
         return iter([replace(one, throughput_rps=p10.get(one.layout, 0.0)) for one in judged])
+
+
+class RiskProposer:
+    """Bayesian optimisation with BoTorch's risk measure: a process over layouts and draws, and the value at risk
+    (90 %) of what it expects of a layout in RISK_DRAWS others, improved on."""
+
+    name = RISK
+
+    def __init__(self, space: Space, judge: InDraws) -> None:
+        self.space, self._judge = space, judge
+        self.points: list[dict[str, float]] = []
+        self.rates_rps: list[Sequence[float]] = []
+
+    @property
+    def ready(self) -> bool:
+        """Once there is something to fit to."""
+        return len(self.points) > 1
+
+    def propose(self, count: int, _iteration: int, rng: np.random.Generator) -> list[dict[str, float]]:
+        """The next points, one after the other."""
+        seed, axes = int(rng.integers(2**31 - 1)), self.space.parameters
+        sites = np.array([[_share_of(point, axis) for axis in axes] for point in self.points])
+        with reproducible(seed):
+            points = self._climbed(torch.tensor(sites, dtype=torch.double), count)
+        return [
+            {axis.name: axis.low + share * (axis.high - axis.low) for axis, share in zip(axes, point, strict=True)}
+            for point in points
+        ]
+
+    def _climbed(self, sites: torch.Tensor, count: int) -> list[list[float]]:
+        own = torch.tensor(np.log(np.stack(list(self._judge.paces.values()), axis=1)), dtype=torch.double)
+        low, high = own.min(dim=0).values, own.max(dim=0).values
+        drawn = (own - low) / (high - low)
+        others = torch.quasirandom.SobolEngine(drawn.shape[1], scramble=True).draw(RISK_DRAWS).double()
+        inputs = torch.cat([torch.cat([site.expand(len(drawn), -1), drawn], dim=1) for site in sites])
+        rates = torch.tensor(np.concatenate(self.rates_rps), dtype=torch.double)[:, None]
+        model = SingleTaskGP(inputs, rates, input_transform=AppendFeatures(feature_set=others))
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        improvement = qLogNoisyExpectedImprovement(
+            model,
+            sites,
+            sampler=SobolQMCNormalSampler(torch.Size([16])),
+            objective=VaR(alpha=0.9, n_w=RISK_DRAWS),
+            prune_baseline=True,
+        )
+        box = torch.tensor([[0.0] * sites.shape[1], [1.0] * sites.shape[1]], dtype=torch.double)
+        points, _ = optimize_acqf(
+            improvement, box, q=count, num_restarts=1, raw_samples=16, options={"maxiter": 30}, sequential=True
+        )
+        return [[float(share) for share in point] for point in points]
+
+    def tell(self, trials: Sequence[Trial]) -> None:
+        """What became of a round: a layout that serves nothing does so in every draw."""
+        for trial in trials:
+            if trial.parameters and not trial.failed:
+                self.points.append(dict(trial.parameters))
+                self.rates_rps.append(self._judge.rates_rps.get(trial.layout, [0.0] * DRAWS))
+
+    def saved(self) -> bytes | None:
+        """No library keeps it."""
+        return None
+
+
+def _share_of(point: Mapping[str, float], axis: Parameter) -> float:
+    return (point[axis.name] - axis.low) / (axis.high - axis.low)
 
 
 def _as_started(assignment: Assignment) -> tuple[BucketPool, ...]:
@@ -226,11 +305,14 @@ def _search(settings: SearchSettings, keys: Mapping[str, Any]) -> SearchSettings
     return replace(settings, **typed)
 
 
-def _proposer(method: str) -> Any:
-    """What a search asks for its proposer: that of neighbours in place of chance where that is the method."""
+def _proposer(method: str, judge: EvaluateLayouts | None = None) -> Any:
+    """What a search asks for its proposer: that of neighbours or risks in place of chance where that is the method."""
     kept = outer_loop.proposer_of
 
     def chosen(space: Space, settings: SearchSettings, goals: tuple[Goal, ...] = (), reference: Any = ()) -> Any:
+        if method == RISK:
+            assert isinstance(judge, InDraws)
+            return RiskProposer(space, judge)
         return NeighbourProposer(space, goals) if method == NEIGHBOURS else kept(space, settings, goals, reference)
 
     return patch.object(outer_loop, "proposer_of", chosen)
@@ -262,6 +344,8 @@ def _searched(
     ground = None if scenario.cluster is None else Ground(cluster=scenario.cluster, placement=scenario.placement)
 
     def seeds() -> Sequence[Proposal]:
+        if method == RISK:  # the exact answer, and those of a slow, a middling and a fast draw
+            return list(dict.fromkeys(_of_draws(scenario, judge)))
         if not method.startswith("auto"):
             return ()
         if scenario.bucketed:
@@ -269,7 +353,7 @@ def _searched(
         return seeds_of(scenario, evaluator)
 
     aim = Aim(objective=scenario.objective, reference=reference_values(scenario))
-    with _proposer(method):
+    with _proposer(method, judge):
         return optimize(scenario.inventory, scenario.search, judge or evaluator, aim=aim, seeds=seeds, ground=ground)
 
 
@@ -311,6 +395,16 @@ def _robust(scenario: Scenario, method: str) -> tuple[float, int]:
     paces = drawn_paces(evaluator.prices, FRESH_DRAWS, seed + FRESH)
     (rates,) = rates_in_draws(evaluator.question, [_as_started(result.best.assignment)], paces)
     return P10.of(rates), len(result.record.trials)
+
+
+def _of_draws(scenario: Scenario, judge: EvaluateLayouts | None) -> Iterator[Proposal]:
+    """Pools that are best as predicted, and in three of the draws."""
+    assert isinstance(judge, InDraws)
+    order = np.argsort(sum(judge.paces.values()))
+    known = [{}, *({key: float(row[draw]) for key, row in judge.paces.items()} for draw in order[[0, DRAWS // 2, -1]])]
+    for paces in known:
+        choice = solve_buckets(Evaluator(question_of(at_paces(scenario, paces))))
+        yield Proposal(parameters=(), layout=layout_of(choice.priced.pools), generator=EXACT)
 
 
 def _goals(scenario: Scenario, method: str) -> tuple[float, int]:
