@@ -43,7 +43,7 @@ def plain_loop(folder: Path) -> float:
     began_s = _cpu_s()
     for gpus in FLEETS:
         scenario = files.load_scenario(folder / "fleet.yaml", summarize, (Setting("inventory.H20", gpus),))
-        published = publication.publish(pipeline.plan(scenario), engine="vllm")
+        published = publication.publish(pipeline.plan(scenario, odds=True), engine="vllm")
         files.write_run(folder / f"plain-{gpus}", published.files)
     return _cpu_s() - began_s
 
