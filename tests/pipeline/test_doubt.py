@@ -25,8 +25,11 @@ from planner.errors import InfeasibleError, InputError
 from planner.evaluation.doubts.drawn import at_paces
 from planner.evaluation.doubts.odds import DRAWS
 from planner.evaluation.doubts.plans import _Draws
+from planner.evaluation.evaluator import open_evaluator
 from planner.files.scenario.scenario_documents import scenario_document
 from planner.files.scenario.scenarios import scenario_from_document
+from planner.proposing.buckets.surely import solve_surely
+from planner.proposing.feasibility import posed
 from planner.workload import summarize
 
 LEVELS = {"ttft_ms": 2000, "tpot_ms": 40, "percentile": 95}
@@ -274,6 +277,7 @@ def test_the_cheapest_that_is_so_sure_is_sought(target_rps: float) -> None:
         ({"routing": {"form": "table"}, "serving": "split"}, "where promise.sure is given"),
         ({"search": {"method": "random"}}, "search.method must be auto or exact where promise.sure is given"),
         ({"promise": {"sure": 1}}, "promise.sure must be a number of more than 0"),
+        ({"doubt": {"speeds": False}}, "doubt.speeds must be true where promise.sure is given"),
     ],
 )
 def test_what_conflicts_with_being_sure_is_refused(changes: dict[str, Any], words: str) -> None:
@@ -306,3 +310,16 @@ def test_notebooks_have_it_at_hand() -> None:
     assert "What is doubted" in doubt.summary()
     with pytest.raises(InputError, match="sure: must be above 0"):
         doubt.sure(1.0)
+    contrary = [{"gpu": "H20", "other": "H200", "correlation": 1.5}]
+    with pytest.raises(InputError, match="correlation must be"):
+        PlannedDeployment(held_to_levels()).doubt(draws=16, alike=contrary)  # type: ignore[arg-type]
+
+
+def test_a_target_cannot_be_sure_where_no_band_says_how() -> None:
+    objective = {"kind": "target", "target_rps": 40}
+    asked = scenario_of(objective=objective, promise={"sure": 0.8})
+    with open_evaluator(posed(asked)) as evaluator, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("planner.proposing.buckets.surely.promise_odds", lambda *_: None)
+        with pytest.raises(InputError, match="must have a band, got none") as refused:
+            solve_surely(evaluator)
+    assert refused.value.hint

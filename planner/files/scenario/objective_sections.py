@@ -181,6 +181,11 @@ def _require_sure(file: str, scenario: Scenario) -> None:
             f"nobody can say yet which plan is best and so sure, got {scenario.promise.sure:g}.",
             hint="Leave out promise.sure, and ask `planner doubt RUN` how sure the plan is.",
         )
+    if not scenario.doubt.speeds:
+        raise InputError(
+            f"{file}: doubt.speeds must be true where promise.sure is given, which is of speeds, got false.",
+            hint="Leave out doubt.speeds, or promise.sure.",
+        )
     purpose = "where promise.sure is given, since pools are judged in draws of how fast servers are"
     require_buckets(scenario, purpose, origin=file, instead="leave out promise.sure")
     method = scenario.search.method

@@ -15,7 +15,7 @@ import math
 from dataclasses import replace
 
 from planner.domain import Question
-from planner.errors import InfeasibleError
+from planner.errors import InfeasibleError, InputError
 from planner.evaluation.buckets.service import PricedPools
 from planner.evaluation.doubts.odds import DRAWS, promise_odds
 from planner.evaluation.evaluator import Evaluator
@@ -34,7 +34,8 @@ def solve_surely(evaluator: Evaluator) -> BucketChoice:
     """The best pools for the scenario's objective; for a target that is to be met with a probability, the cheapest that
     were found to be so sure.
 
-    Raises as `solve_buckets` does, and InfeasibleError where no pools were as sure.
+    Raises as `solve_buckets` does, InfeasibleError where no pools were as sure, and InputError where no band says how
+    far speeds may be off.
     """
     question = evaluator.question
     target_rps = asked = question.scenario.objective.target_rps
@@ -88,8 +89,13 @@ def _sure_capacity_rps(question: Question, priced: PricedPools) -> float:
     scenario, reached = question.scenario, priced.rate_rps
     for draws in sorted({min(DRAWS, scenario.doubt.draws), scenario.doubt.draws}):
         odds = promise_odds(question, priced.pools, priced.rate_rps, draws)
-        if odds is None or scenario.promise.sure is None:
-            return priced.rate_rps
+        if odds is None:
+            raise InputError(
+                f"scenario {scenario.name}: promise.sure: the speeds of some GPU type of the pools must have a band, "
+                "got none: nothing is doubted.",
+                hint="Leave out promise.sure, or cost.source and cost.mode, whose step times have no band.",
+            )
+        assert scenario.promise.sure is not None, "asked for where it is given"
         reached = min(priced.rate_rps, odds.sure_rps(scenario.promise.sure) / scenario.routing.margin)
         if not FAR < reached / scenario.objective.target_rps < 1 / FAR:
             break

@@ -3,7 +3,8 @@
 from planner.domain import Plan
 from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings
 from planner.errors import InputError
-from planner.files.records import read_record, record_document
+from planner.files.records import record_document
+from planner.files.scenario.doubts import read_doubt
 from planner.files.sections import top_level
 from planner.report.doubts.page import doubt_page, draws, swings
 from planner.report.kit.markdown import page_text
@@ -17,7 +18,7 @@ def doubt_settings(plan: Plan, **changes: object) -> DoubtSettings:
     cannot be."""
     values = record_document(plan.scenario.doubt)
     values |= {key: value for key, value in changes.items() if value is not None}
-    return read_record(DoubtSettings, top_level(values, "doubt"))
+    return read_doubt(top_level(values, "doubt"), [item.gpu.name for item in plan.scenario.inventory.items])
 
 
 def require_sure(name: str, sure: float) -> None:
