@@ -38,32 +38,32 @@ def solve_surely(evaluator: Evaluator) -> BucketChoice:
     far speeds may be off.
     """
     question = evaluator.question
-    target_rps = asked = question.scenario.objective.target_rps
+    target_rps = aim_rps = question.scenario.objective.target_rps
     if question.scenario.promise.sure is None or not target_rps:
         return solve_buckets(evaluator)
     short, enough, best, bound = 0.0, math.inf, None, None
     for _ in range(MOST_TRIES):
         try:
-            choice = solve_buckets(evaluator, asked)
+            choice = solve_buckets(evaluator, aim_rps)
         except InfeasibleError:
             if bound is None:
                 raise
-            enough = min(enough, asked)  # more than there is: what lies between may still do
-            asked = math.sqrt(short * enough)
+            enough = min(enough, aim_rps)  # more than there is: what lies between may still do
+            aim_rps = math.sqrt(short * enough)
             if enough <= short * (1 + CLOSE):
                 break
             continue
         bound = choice.bound if bound is None else bound
         reached = _sure_capacity_rps(question, choice.priced)
         if reached >= target_rps * (1 - MET):
-            best, enough = replace(choice, bound=bound, note=_note(question, asked)), asked
-            if reached <= target_rps * (1 + CLOSE) or asked <= target_rps:
+            best, enough = replace(choice, bound=bound, note=_note(question, aim_rps)), aim_rps
+            if reached <= target_rps * (1 + CLOSE) or aim_rps <= target_rps:
                 break
         else:
             if not reached and short:
                 break  # twice as much as predicted made nothing sure
-            short = max(short, asked)
-        asked = _next(asked, target_rps / reached if reached else MOST_TIMES, short, enough)
+            short = max(short, aim_rps)
+        aim_rps = _next(aim_rps, target_rps / reached if reached else MOST_TIMES, short, enough)
         if enough <= short * (1 + CLOSE):
             break
     if best is None:
@@ -75,9 +75,9 @@ def solve_surely(evaluator: Evaluator) -> BucketChoice:
     return best
 
 
-def _next(asked: float, times: float, short: float, enough: float) -> float:
+def _next(aim_rps: float, times: float, short: float, enough: float) -> float:
     """The target to try next: in proportion, between what was short and what was enough."""
-    scaled = asked * min(MOST_TIMES, times) * (1 + MET)
+    scaled = aim_rps * min(MOST_TIMES, times) * (1 + MET)
     if math.isinf(enough):
         return scaled
     return scaled if short * (1 + CLOSE) < scaled < enough / (1 + CLOSE) else math.sqrt(short * enough)

@@ -31,7 +31,7 @@ def promise_text(plan: Plan) -> str:
 
 def _promise(plan: Plan) -> str:
     gpus, margin = counted(sum(plan.fleet.values()), "GPU"), plan.scenario.routing.margin
-    share = f"{margin:g} of the capacity" if plan.scenario.promise.sure is None else "of a capacity"
+    share = f"{margin:g} of the capacity" if plan.scenario.promise.sure is None else "below the capacity"
     capacity = f"{share}{evenness_words(plan)}"
     return f"{promise_words(plan, f'The {gpus}')}, {capacity}.{router_sentence(plan)}"
 
