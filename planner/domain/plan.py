@@ -66,6 +66,9 @@ class PlannedIsland:
         Bounds(low=0),
         Key("a step, where a pool chose; else as the scenario says", unit="tokens", sparse=True),
     ] = None
+    lane: Annotated[
+        str, Key("of engines of another version or checkpoint, which hand caches to each other alone", sparse=True)
+    ] = ""
 
     @classmethod
     def idle(cls, name: str, gpu: str, size: int, price_usd_per_hour: float, note: str) -> "PlannedIsland":

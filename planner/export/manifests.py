@@ -184,8 +184,20 @@ def _check_served(options: ExportOptions, router: Router | None) -> None:
         )
 
 
+def _require_lanes(deployment: Deployment) -> None:
+    lanes = sorted({island.lane for island in deployment.plan.islands if island.lane})
+    if lanes and not (deployment.router is not None and deployment.router.keeps_lanes):
+        able = ", ".join(name for name, router in ROUTERS.items() if router.keeps_lanes)
+        raise ExportError(
+            f"Router {deployment.router.name if deployment.router else 'none'}: must keep engines of {lanes[0]} and of "
+            f"the new plan apart, as neither takes the other's KV caches, and cannot.",
+            hint=f"Upgrade behind one of {able} (deploy.router), or beside what runs: export the new plan by itself.",
+        )
+
+
 def _files(deployment: Deployment, target: Target) -> dict[str, str]:
     """The target's files, what stands beside them, and the router's."""
+    _require_lanes(deployment)
     written = target.manifests(deployment)
     if not written.endpoints:
         return dict(written.files)

@@ -223,6 +223,7 @@ class Router:
     model (None: whatever they do). `inner`: its configuration inside a target's own object. `steps`: what is to be done
     for it that is not `kubectl apply`. `counts_bytes`: it can, where that is asked for. `rank_obstacle`: why it cannot
     choose among the attention ranks of an island; None: it chooses servers, and leaves ranks to their engines.
+    `keeps_lanes`: it pairs no engines of different versions while these are upgraded.
     """
 
     name: str
@@ -238,6 +239,7 @@ class Router:
     steps: TellSteps | None = None
     counts_bytes: bool = False
     rank_obstacle: RankObstacle | None = None
+    keeps_lanes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,9 @@ from planner.errors import InputError
 from planner.replanning.matching import best_pairs
 from planner.units import MS_PER_S
 
+_HUB = "hf://"
+"""Before the name by which requests call a model, in the address of its weights."""
+
 Place = tuple[tuple[str, tuple[int, ...]], ...]
 """Nodes of a server with its GPUs there by index: none where it is not known which those are."""
 
@@ -105,13 +108,20 @@ def _summed(changes: list[ServerChange]) -> Iterator[ServerChange]:
 
 
 def require_model(before: Scenario, after: Scenario) -> None:
-    """Raises InputError where a scenario is of another model than the plan that runs."""
-    if before.model.name != after.model.name:
-        raise InputError(
-            f"scenario {after.name}: model must be that of the plan that runs, {before.model.name}, got "
-            f"{after.model.name}.",
-            hint="Another model shares no server with it: plan it by itself, or name the plan's model.",
-        )
+    """Raises InputError where a scenario is of another model than the plan that runs, and does not answer to its
+    name."""
+    name = before.model.uri.removeprefix(_HUB)
+    if before.model.name == after.model.name or name in (
+        after.model.uri.removeprefix(_HUB),
+        *after.deploy.served_names,
+    ):
+        return
+    raise InputError(
+        f"scenario {after.name}: model must be that of the plan that runs, {before.model.name}, or answer to its name, "
+        f"got {after.model.name}.",
+        hint=f"Where it takes the other's place, requests call it by that one's name: --set "
+        f"deploy.served_names=[{name}]. Else plan it by itself.",
+    )
 
 
 def same_engines(before: Scenario, after: Scenario) -> bool:

@@ -87,7 +87,7 @@ def remaining_scenario(saved: Plan, scenario: Scenario, lost: LostServers) -> Sc
     """
     require_pools(saved, BY_SERVERS)
     require_model(saved.scenario, scenario)
-    require_engine(saved.scenario, scenario)
+    _require_router(saved.scenario, scenario)
     _require_gpus(saved, scenario)
     require_buckets(scenario, "to stay near a plan of buckets", instead="plan it by itself (planner plan)")
     inventory = remaining_inventory(saved, scenario.inventory, lost)
@@ -95,6 +95,16 @@ def remaining_scenario(saved: Plan, scenario: Scenario, lost: LostServers) -> Sc
         return replace(scenario, inventory=inventory)
     cluster = remaining_cluster(scenario.cluster, lost)
     return replace(scenario, inventory=no_more_than(cluster, inventory, scenario.placement), cluster=cluster)
+
+
+def _require_router(before: Scenario, after: Scenario) -> None:
+    """Raises InputError where a scenario is of another engine than the plan that runs; another version may follow."""
+    if before.engine.name != after.engine.name:
+        raise InputError(
+            f"scenario {after.name}: engine must be that of the plan that runs, {before.engine.name}, of any version, "
+            f"got {after.engine.name}.",
+            hint="Another engine has routers of its own: plan it by itself (planner plan), and move requests there.",
+        )
 
 
 def require_engine(before: Scenario, after: Scenario) -> None:

@@ -52,6 +52,7 @@ SERVES: dict[str, str] = {
     "proposing/fleets/growing.py": "frontier",
     "replanning/days/": "schedule",
     "replanning/rollouts/": "replan",
+    "replanning/changes.py": "replan",
     "replanning/finding.py": "replan",
     "replanning/fleets/": "replan",
     "runs/questions/services.py": "cheapest, init, max",

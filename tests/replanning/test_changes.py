@@ -254,8 +254,8 @@ def test_plans_without_buckets_and_of_other_models_are_refused() -> None:
     with pytest.raises(InputError, match=r"routing\.form must be buckets to be changed .* got table") as caught:
         changes_between(replace(plan, buckets=None), plan, SETTINGS)
     assert "plan again" in caught.value.hint
-    other = replace(plan, scenario=replace(plan.scenario, model=replace(plan.scenario.model, name="other")))
-    with pytest.raises(InputError, match="model must be that of the plan that runs, deepseek-v3, got other"):
+    other = replace(plan, scenario=replace(plan.scenario, model=replace(plan.scenario.model, name="other", uri="")))
+    with pytest.raises(InputError, match=r"must be that of the plan that runs, deepseek-v3, or answer .*, got other"):
         changes_between(plan, other, SETTINGS)
 
 

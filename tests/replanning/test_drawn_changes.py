@@ -95,7 +95,9 @@ def _moved(step: RollOutStep, island: str) -> tuple[int, int]:
 def _served_rps(changed: ChangedPlan, step: RollOutStep) -> float:
     """Of the slowest bucket and phase, all servers of the step priced together as a plan's are."""
     fleet = InterimFleet(changed.before, changed.plan)
-    pools = BucketService(fleet.question).priced(fleet.pools(dict(step.during), new_table=step.new_table)).pools
+    pools = (
+        BucketService(fleet.question).priced(fleet.lanes[0].pools(dict(step.during), new_table=step.new_table)).pools
+    )
     _require_context(changed, pools, fleet.question.workload.max_output_tokens)
     ranges, rates = fleet.question.workload.ranges, list[float]()
     for phase in PHASES:

@@ -223,7 +223,7 @@ def test_fewer_gpus_than_run_are_kept_to(deployed: Plan) -> None:
 
 BAD = {
     "engine": "engine must be that of the plan that runs",
-    "model": "model must be that of the plan that runs, deepseek-v3, got llama-3.1-70b",
+    "model": "model must be that of the plan that runs, deepseek-v3, or answer to its name, got llama-3.1-70b",
     "gpus": "inventory: must have the GPU types of the plan that runs, got no H200",
     "table": "routing.form must be buckets to stay near a plan of buckets",
 }

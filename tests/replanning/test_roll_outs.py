@@ -50,7 +50,7 @@ def test_no_step_serves_less_than_was_asked_for_by_the_prices_of_any_plan(name: 
     assert steps.current_rps == pytest.approx(before.throughput_rps)
     assert steps.new_rps == pytest.approx(after.throughput_rps)
     for step in steps.steps:
-        pools = fleet.pools(dict(step.during), new_table=step.new_table)
+        pools = fleet.lanes[0].pools(dict(step.during), new_table=step.new_table)
         assert service.priced(pools).rate_rps == pytest.approx(step.during_rps)
         assert step.during_rps >= least_share * lower * (1 - 1e-6)
     assert steps.reached_share == min(step.during_rps for step in steps.steps) / min(steps.current_rps, steps.new_rps)
@@ -87,7 +87,7 @@ def test_new_servers_serve_behind_the_old_buckets_until_the_table_is_swapped() -
     the old bucket, which goes to 7,680 tokens."""
     before, after, _ = rolled("split", 0.5)
     fleet = InterimFleet(before, after)
-    old, new = fleet.tables[False], fleet.tables[True]
+    old, new = fleet.lanes[0].tables[False], fleet.lanes[0].tables[True]
     assert "h20-16g-prefill-6" not in old.pools
     assert (old.pools["h200-16g-prefill-1"].start, old.pools["h200-16g-prefill-1"].end) == (0, 7680)
     assert (new.pools["h200-16g-prefill-1"].start, new.pools["h200-16g-prefill-1"].end) == (3072, 7680)
@@ -106,8 +106,8 @@ def test_engines_too_short_for_the_new_answers_take_no_part_behind_the_new_bucke
     """7 679 tokens of a prompt and twice 1 899 of an answer are more than the 9 578 that they were started for."""
     before, after = small_plan(), with_longer_answers(small_plan())
     fleet = InterimFleet(before, after)
-    assert set(fleet.tables[True].pools) == set(servers(after))
-    assert set(fleet.tables[False].pools) == {*servers(before), *servers(after)}
+    assert set(fleet.lanes[0].tables[True].pools) == set(servers(after))
+    assert set(fleet.lanes[0].tables[False].pools) == {*servers(before), *servers(after)}
     assert fleet.question.workload.max_output_tokens == before.scenario.workload.max_output_tokens == 1899
 
 

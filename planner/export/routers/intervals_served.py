@@ -18,7 +18,7 @@ hold      requests that a server may have at a time: twice the sequences      re
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isclose
 
@@ -36,7 +36,8 @@ SPLIT, MIXED = "split", "mixed"
 class ServedInterval:
     """Prompts of `start` <= tokens < `end`. `split`: share of them that prefill and decode islands do together,
     `shares` those of the prefill islands; `mixed`: (id, share) of each island that does both phases. `last`: there are
-    no longer ones."""
+    no longer ones. `chance`: that a request of such a length which no interval before took is for this one: below 1
+    where engines in lanes of their own share the lengths."""
 
     start: int
     end: int
@@ -47,6 +48,7 @@ class ServedInterval:
     shares: tuple[float, ...] = ()
     number: int = 0
     last: bool = False
+    chance: float = 1.0
 
     def by_pool(self) -> "tuple[ServedInterval, ...]":
         """The split share by prefill island, each with all decode islands: servers of one such part are alike."""
@@ -68,43 +70,64 @@ class ServedInterval:
 
 
 def served_intervals(plan: Plan) -> tuple[ServedInterval, ...]:
-    """The plan's intervals from no tokens to the context; neighbours that the same servers share alike are one."""
+    """The plan's intervals from no tokens to the context, one for each lane of engines; neighbours that the same
+    servers share alike are one."""
     mixed = {island.id for island in plan.islands if island.phase is not None and island.phase.value == "mixed"}
+    lanes = {island.id: island.lane for island in plan.islands}
     buckets = routed_buckets(covering_routes(plan))
     prefill, decode = ([bucket for bucket in buckets if bucket.phase is phase] for phase in PHASES)
     # buckets of both phases are cut at each other's ends; lengths that a phase leaves out are left out
-    cut = [part for first in prefill for second in decode if (part := _served(first, second, mixed)) is not None]
-    merged: list[ServedInterval] = []
-    for part in sorted(cut, key=lambda part: part.start):
-        if merged and merged[-1].end == part.start and _alike(merged[-1], part):
-            merged[-1] = replace(merged[-1], end=part.end)
+    cut = [parts for first in prefill for second in decode if (parts := _served(first, second, mixed, lanes))]
+    merged: list[tuple[ServedInterval, ...]] = []
+    for parts in sorted(cut, key=lambda parts: parts[0].start):
+        if merged and merged[-1][0].end == parts[0].start and _alike(merged[-1], parts):
+            merged[-1] = tuple(replace(part, end=parts[0].end) for part in merged[-1])
         else:
-            merged.append(replace(part, number=len(merged)))
-    return tuple(replace(part, last=part is merged[-1]) for part in merged)
+            merged.append(parts)
+    rows = [replace(part, last=parts is merged[-1]) for parts in merged for part in parts]
+    return tuple(replace(part, number=number) for number, part in enumerate(rows))
 
 
-def _served(prefill: RoutedBucket, decode: RoutedBucket, mixed: set[str]) -> ServedInterval | None:
-    """What two buckets have in common; None where that is nothing."""
+def _served(
+    prefill: RoutedBucket, decode: RoutedBucket, mixed: set[str], lanes: Mapping[str, str]
+) -> tuple[ServedInterval, ...]:
+    """What two buckets have in common, by lane; none where that is nothing."""
     start, end = max(prefill.start, decode.start), min(prefill.end, decode.end)
     if start >= end:
-        return None
-    return ServedInterval(
-        start=start,
-        end=end,
-        prefill=tuple(name for name in prefill.names if name not in mixed),
-        decode=tuple(name for name in decode.names if name not in mixed),
-        split=sum(share for name, share in prefill.islands if name not in mixed),
-        mixed=tuple((name, share) for name, share in prefill.islands if name in mixed),
-        shares=tuple(share for name, share in prefill.islands if name not in mixed),
-    )
+        return ()
+    parts, remaining = list[ServedInterval](), 1.0
+    for lane in sorted({lanes.get(name, "") for name, _ in prefill.islands}):
+        shares = {name: share for name, share in prefill.islands if lanes.get(name, "") == lane}
+        part = sum(shares.values()) if len(shares) < len(prefill.islands) else 1.0
+        split = {name: share / part for name, share in shares.items() if name not in mixed}
+        interval = ServedInterval(
+            start=start,
+            end=end,
+            prefill=tuple(split),
+            decode=tuple(name for name in decode.names if name not in mixed and lanes.get(name, "") == lane),
+            split=sum(split.values()),
+            mixed=tuple((name, share / part) for name, share in shares.items() if name in mixed),
+            shares=tuple(split.values()),
+            chance=min(1.0, part / remaining),
+        )
+        parts.append(interval)
+        remaining -= part
+    # whatever is left over by rounding is the last one's
+    return (*parts[:-1], replace(parts[-1], chance=1.0))
 
 
-def _alike(first: ServedInterval, second: ServedInterval) -> bool:
+def _alike(first: Sequence[ServedInterval], second: Sequence[ServedInterval]) -> bool:
+    """Whether the same servers take both, in the same shares."""
+    return len(first) == len(second) and all(map(_same_servers, first, second))
+
+
+def _same_servers(first: ServedInterval, second: ServedInterval) -> bool:
     names = (first.prefill, first.decode, [name for name, _ in first.mixed])
-    return names == (second.prefill, second.decode, [name for name, _ in second.mixed]) and all(
-        isclose(share, other_share, rel_tol=1e-9)
-        for (_, share), (_, other_share) in zip(first.mixed, second.mixed, strict=True)
-    )
+    pairs = [(first.chance, second.chance)]
+    if names != (second.prefill, second.decode, [name for name, _ in second.mixed]):
+        return False
+    pairs += [(share, other) for (_, share), (_, other) in zip(first.mixed, second.mixed, strict=True)]
+    return all(isclose(share, other, rel_tol=1e-9) for share, other in pairs)
 
 
 def chosen(names: Iterable[str], endpoints: Sequence[Endpoint]) -> tuple[Endpoint, ...]:

@@ -228,6 +228,7 @@ def _router(name: str, engines: tuple[str, ...], *, direct: bool) -> Router:
         pod_annotations=pod_annotations,
         counts_bytes=direct,
         rank_obstacle=partial(rank_obstacle, direct=direct),
+        keeps_lanes=True,
     )
 
 

@@ -1,57 +1,38 @@
-"""What the servers of two plans serve together on the way from one to the other, behind the old or the new buckets.
+"""What the servers of two plans serve together on the way from one to the other, behind the old or the new buckets, in
+one lane or in two (`lanes`).
 
-A server that runs takes prompts of the bucket that its plan gives it under that plan's table. Under the other table it
-takes the bucket that has most of its prompts in common, of those that are no longer than its engine was started for,
-with the longest answer that comes; it idles where there is none. Rates count the prompts that both plans take, with
-answers no longer than either plan's, in the new workload's proportions and within its levels; nodes that may fail are
-not counted on meanwhile.
+Rates count the prompts that both plans take, with answers no longer than either plan's, in the new workload's
+proportions and within its levels; nodes that may fail are not counted on meanwhile.
 
 What serves meanwhile is a plan itself (`InterimPlans`): to be exported, and replayed.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from planner.domain import (
-    PHASES,
     BucketPool,
     LengthProfile,
-    Phase,
     Plan,
     PlannedIsland,
     Question,
+    Route,
     Scenario,
     SurvivalSettings,
-    Workload,
     context_tokens,
-    halves_of,
     require_pools,
 )
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.rollouts import RollOut, ServerCounts
 from planner.errors import InputError
-from planner.evaluation.buckets.curves import CapacityCurve, capacity_curve
-from planner.evaluation.buckets.priced import served_together
-from planner.evaluation.buckets.service import BucketService, PricedPools
+from planner.evaluation.buckets.service import PricedPools
 from planner.evaluation.pool_assembly import pool_islands, pool_routes
 from planner.evaluation.replay.replaying import PlanReplay
 from planner.replanning.changes import context_of
+from planner.replanning.rollouts.lanes import Counts, Lane, Table, apart, chance_of, lane_name, table_of
 from planner.workload import question_of
-
-_ROUNDING = 1e-9
-Span = tuple[int, int]
-Counts = Mapping[str, int]
-Servers = tuple[tuple[BucketPool, int], ...]
-"""Pools of a bucket, and how many servers of each run."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """A router's buckets: the spans of each phase, and the pool that each island's servers are under it."""
-
-    spans: Mapping[Phase, tuple[Span, ...]]
-    pools: Mapping[str, BucketPool]
 
 
 class InterimFleet:
@@ -60,86 +41,49 @@ class InterimFleet:
 
     def __init__(self, before: Plan, after: Plan) -> None:
         self.before, self.after = pools_of(before), pools_of(after)
-        self._curves: dict[tuple[str, Span], CapacityCurve] = {}
-        self._capacities: dict[Servers, float] = {}
-        self._ends = {
-            False: {name: pool.end for name, pool in self.after.items()},
-            True: {name: _end_of(pool, before, after) for name, pool in self.before.items()},
-        }
-        self.old_load = False
-        self._price(common_question(before, after, after))
-        if not self.exact_rps({name: pool.count for name, pool in self.before.items()}, new_table=False):
-            self.old_load = True
-            self._price(common_question(before, after, before))
+        self.apart = apart(before.scenario, after.scenario)
+        self._plans = (before, after)
+        self.lanes = self._lanes(after)
+        self.old_load = not self.exact_rps({name: pool.count for name, pool in self.before.items()}, new_table=False)
+        if self.old_load:
+            self.lanes = self._lanes(before)
 
-    def _price(self, question: Question) -> None:
-        """Rates are those of this question from now on."""
-        self.question, self._service = question, BucketService(question)
-        self.tables = {
-            False: _table(self.before, self.after, self._ends[False], question.workload),
-            True: _table(self.after, self.before, self._ends[True], question.workload),
-        }
+    def _lanes(self, loaded: Plan) -> tuple[Lane, ...]:
+        """On workload and levels of the plan `loaded`: one lane, or the deployed plan's and the new one's."""
+        before, after = self._plans
+        if self.apart:
+            return tuple(_lane_alone(before, after, loaded, plan) for plan in self._plans)
+        question = common_question(before, after, loaded, after)
+        ends = {name: pool.end for name, pool in self.after.items()}
+        old_ends = {name: _end_of(pool, before, after) for name, pool in self.before.items()}
+        old = table_of(self.before, self.after, ends, question.workload)
+        return (Lane(question, old, table_of(self.after, self.before, old_ends, question.workload)),)
+
+    @property
+    def question(self) -> Question:
+        """Of the prompts that both plans take, as the new plan's engines serve them."""
+        return self.lanes[-1].question
 
     @property
     def same_buckets(self) -> bool:
         """Whether the tables differ in shares alone."""
-        return self.tables[False] == self.tables[True]
+        return all(lane.same_buckets for lane in self.lanes)
 
     def rate_rps(self, counts: Counts, *, new_table: bool) -> float:
         """Requests/s of the mix that so many servers of each island serve; by curves, which lie below it by up to some
         thousandths."""
-        return self._slowest_rps(counts, self.tables[new_table], self._drawn_rps)
+        return sum(lane.rate_rps(counts, new_table=new_table) for lane in self.lanes)
 
     def exact_rps(self, counts: Counts, *, new_table: bool) -> float:
         """The same, priced as any plan is: all pools together, as a first token waits for decode, too."""
-        capacity_rps = {pool.island: pool.count * pool.capacity_rps for pool in self.pools(counts, new_table=new_table)}
-        return self._slowest_rps(
-            counts, self.tables[new_table], lambda servers: sum(capacity_rps[pool.island] for pool, _ in servers)
-        )
-
-    def _slowest_rps(self, counts: Counts, table: Table, capacity_rps: Callable[[Servers], float]) -> float:
-        """Of the bucket and phase that is the first to be full; 0 where servers were lost so that prompts have none."""
-        rates = list[float]()
-        for phase in PHASES:
-            chances = {span: chance_of(self.question.workload, span) for span in table.spans[phase]}
-            if math.fsum(chances.values()) < 1 - _ROUNDING:
-                return 0.0
-            rates += [
-                sum(capacity_rps(servers) for servers in _of_bucket(table, phase, span, counts)) / chance
-                for span, chance in chances.items()
-            ]
-        return min(rates, default=0.0)
-
-    def _drawn_rps(self, servers: Servers) -> float:
-        """Of the requests of a bucket, off the curves of its pools."""
-        if servers not in self._capacities:
-            curves, counts = [self._curve(pool) for pool, _ in servers], [count for _, count in servers]
-            full = [curve.full_rps for curve in curves]
-            capped = served_together(counts, full, lambda number, together: curves[number].at(together))
-            self._capacities[servers] = sum(count * rate for count, rate in zip(counts, capped, strict=True))
-        return self._capacities[servers]
-
-    def _curve(self, pool: BucketPool) -> CapacityCurve:
-        key = (pool.island, (pool.start, pool.end))
-        if key not in self._curves:
-            self._curves[key] = capacity_curve(self.question, pool)
-        return self._curves[key]
-
-    def pools(self, counts: Counts, *, new_table: bool) -> tuple[BucketPool, ...]:
-        """The pools that serve, with their shares of their buckets."""
-        table = self.tables[new_table]
-        pools = [replace(pool, count=counts[name]) for name, pool in table.pools.items() if counts.get(name, 0)]
-        return self._service.priced(pools).pools
+        return sum(lane.exact_rps(counts, new_table=new_table) for lane in self.lanes)
 
 
-def _of_bucket(table: Table, phase: Phase, span: Span, counts: Counts) -> Iterator[Servers]:
-    """Servers of one phase in a bucket, and those of both: each group has a queue of its own."""
-    for kind in (phase, Phase.MIXED):
-        yield tuple(
-            (pool, counts[name])
-            for name, pool in table.pools.items()
-            if (pool.phase, pool.start, pool.end) == (kind, *span) and counts.get(name, 0)
-        )
+def _lane_alone(before: Plan, after: Plan, loaded: Plan, served: Plan) -> Lane:
+    """The servers of one of two plans, which none of the other's joins."""
+    question = common_question(before, after, loaded, served)
+    table: Table = table_of(pools_of(served), {}, {}, question.workload)
+    return Lane(question, table, table)
 
 
 def pools_of(plan: Plan) -> dict[str, BucketPool]:
@@ -148,23 +92,18 @@ def pools_of(plan: Plan) -> dict[str, BucketPool]:
     return {pool.island: pool for pool in plan.outlook.pools}
 
 
-def chance_of(workload: Workload, span: Span) -> float:
-    """Of a request to be of the bucket."""
-    return math.fsum(r.probability for r in workload.ranges if span[0] <= r.start and r.end <= span[1])
-
-
 def full_question(plan: Plan) -> Question:
     """A plan's own, but for nodes that may fail, and where servers lie."""
     return question_of(replace(plan.scenario, survive=SurvivalSettings(), cluster=None))
 
 
-def common_question(before: Plan, after: Plan, loaded: Plan) -> Question:
-    """The prompts that both plans take, in the proportions and within the levels of the plan `loaded`, in ranges that
-    no bucket of either cuts."""
+def common_question(before: Plan, after: Plan, loaded: Plan, served: Plan) -> Question:
+    """The prompts that both plans take, in the proportions and within the levels of the plan `loaded`, as the engines
+    of the plan `served` serve them, in ranges that no bucket of either cuts."""
     end = min(max(pool.end for pool in pools_of(plan).values()) for plan in (before, after))
     pools = (*pools_of(before).values(), *pools_of(after).values())
-    width = math.gcd(after.scenario.ranges.width, *(pool.start for pool in pools), *(pool.end for pool in pools))
-    posed = with_types_of(after.scenario, before.scenario)
+    width = math.gcd(served.scenario.ranges.width, *(pool.start for pool in pools), *(pool.end for pool in pools))
+    posed = with_types_of(served.scenario, (before if served is after else after).scenario)
     scenario = replace(posed, slo=loaded.scenario.slo, survive=SurvivalSettings(), cluster=None)
     ranges = replace(scenario.ranges, width=width)
     answers = min(plan.scenario.workload.max_output_tokens for plan in (before, after))
@@ -217,53 +156,19 @@ def _end_of(pool: BucketPool, before: Plan, after: Plan) -> int:
     return min(pool.end, context - after.scenario.workload.max_output_tokens + 1)
 
 
-def _table(
-    pools_of_plan: Mapping[str, BucketPool],
-    others: Mapping[str, BucketPool],
-    ends: Mapping[str, int],
-    workload: Workload,
-) -> Table:
-    """The buckets of one plan; `others`: servers of the other plan, which take part up to `ends`."""
-    spans = {phase: _spans(pools_of_plan.values(), phase, workload) for phase in PHASES}
-    guests = {
-        name: _guest(pool, ends[name], pools_of_plan, spans)
-        for name, pool in others.items()
-        if name not in pools_of_plan
-    }
-    pools = {**pools_of_plan, **{name: pool for name, pool in guests.items() if pool is not None}}
-    return Table(
-        spans=spans,
-        pools={
-            name: pool
-            for name, pool in sorted(pools.items())
-            if any((pool.start, pool.end) in spans[half] for half in halves_of(pool.phase))
-        },
-    )
-
-
-def _spans(pools: Iterable[BucketPool], phase: Phase, workload: Workload) -> tuple[Span, ...]:
-    spans = {(pool.start, pool.end) for pool in pools if pool.serves(phase)}
-    return tuple(sorted(span for span in spans if chance_of(workload, span) > 0))
-
-
-def _guest(
-    pool: BucketPool, longest: int, hosts: Mapping[str, BucketPool], spans: Mapping[Phase, tuple[Span, ...]]
-) -> BucketPool | None:
-    """A server of the other plan in the bucket that suits it best, of those that end at `longest` or before."""
-    suited = [
-        span
-        for span in spans[halves_of(pool.phase)[0]]
-        if span[1] <= longest and all(span in spans[half] for half in halves_of(pool.phase))
-    ]
-    if not suited:
-        return None
-    start, end = max(suited, key=lambda span: (min(span[1], pool.end) - max(span[0], pool.start), span))
-    host = next(p for p in hosts.values() if (p.start, p.end) == (start, end) and p.serves(halves_of(pool.phase)[0]))
-    return replace(pool, start=start, end=end, late_share=host.late_share)
-
-
 QUICK = ReplaySettings(seeds=(0,), requests=20_000)
 """A look at each step; of a few thousand requests, queues at the end would be taken for a fleet that cannot keep up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneServing:
+    """What serves in a lane: its question, its pools with their prices, and its `share` of all requests. `name`: of a
+    lane of engines that the new plan has no more."""
+
+    question: Question
+    priced: PricedPools
+    share: float
+    name: str = ""
 
 
 class InterimPlans:
@@ -275,28 +180,57 @@ class InterimPlans:
         self._full = full_question(replace(after, scenario=with_types_of(after.scenario, before.scenario)))
 
     @property
-    def common(self) -> Question:
-        """Of the prompts that both plans take."""
-        return self._fleet.question
+    def margin(self) -> float:
+        """Share of a capacity that is promised."""
+        return self._fleet.question.scenario.routing.margin
 
-    def plan(self, counts: ServerCounts, *, new_table: bool, common: bool = False) -> Plan:
-        """What so many servers of each island are together: of the prompts that its buckets take, or those that both
-        plans take (`common`)."""
-        question = self.common if common or not new_table else self._full
-        priced = BucketService(question).priced(self._fleet.pools(dict(counts), new_table=new_table))
-        routes = pool_routes(question, priced.pools, priced.rate_rps)
+    def serving(self, counts: ServerCounts, *, new_table: bool, common: bool = False) -> tuple[LaneServing, ...]:
+        """What so many servers of each island are in each lane that serves: of the prompts that its buckets take, or
+        those that both plans take (`common`)."""
+        fleet, full = self._fleet, not common and (new_table or self._fleet.apart)
+        questions = [*(lane.question for lane in fleet.lanes[:-1]), self._full if full else fleet.question]
+        names = [lane_name(self._before.scenario, self._after.scenario)] * (len(fleet.lanes) - 1) + [""]
+        rows = [
+            LaneServing(
+                question=question,
+                priced=lane.priced(question, dict(counts), new_table=new_table),
+                share=lane.exact_rps(dict(counts), new_table=new_table),
+                name=name,
+            )
+            for lane, question, name in zip(fleet.lanes, questions, names, strict=True)
+        ]
+        rows = [row for row in rows if row.share] or rows[-1:]
+        total = sum(row.share for row in rows)
+        return tuple(replace(row, share=row.share / total if total else 1.0) for row in rows)
+
+    def plan(self, counts: ServerCounts, *, new_table: bool) -> Plan:
+        """What so many servers of each island are together."""
+        rows = self.serving(counts, new_table=new_table)
+        # whoever writes manifests has the new plan's engine, whatever serves
+        scenario = self._full.scenario if self._fleet.apart else rows[-1].question.scenario
+        return self._merged(rows, counts, scenario)
+
+    def lane_plan(self, row: LaneServing) -> Plan:
+        """A lane as a plan by itself, to be replayed."""
+        counts = tuple((pool.island, pool.count) for pool in row.priced.pools)
+        return self._merged((replace(row, share=1.0, name=""),), counts, row.question.scenario)
+
+    def _merged(self, rows: Sequence[LaneServing], counts: ServerCounts, scenario: Scenario) -> Plan:
+        """Lanes together: each has its share of every bucket."""
+        pools = tuple(replace(pool, share=pool.share * row.share) for row in rows for pool in row.priced.pools)
+        rate_rps = sum(row.priced.rate_rps for row in rows)
         return replace(
             self._after,
-            scenario=question.scenario,
-            throughput_rps=priced.rate_rps,
-            prefill_rps=priced.prefill_rps,
-            decode_rps=priced.decode_rps,
-            islands=tuple(self._islands(question, priced, counts)),
-            routing=routes,
+            scenario=scenario,
+            throughput_rps=rate_rps,
+            prefill_rps=sum(row.priced.prefill_rps for row in rows),
+            decode_rps=sum(row.priced.decode_rps for row in rows),
+            islands=tuple(self._islands(rows, counts)),
+            routing=tuple(_routes(rows)),
             buckets=replace(
                 self._after.outlook,
-                promise_rps=priced.rate_rps * question.scenario.routing.margin,
-                pools=priced.pools,
+                promise_rps=rate_rps * scenario.routing.margin,
+                pools=pools,
                 # the slowest of both: pods are given as long as requests of either plan may take
                 latencies=(*self._before.outlook.latencies, *self._after.outlook.latencies),
                 losses=(),
@@ -313,20 +247,48 @@ class InterimPlans:
             rate_band=None,
         )
 
-    def _islands(self, question: Question, priced: PricedPools, counts: ServerCounts) -> Iterator[PlannedIsland]:
+    def _islands(self, rows: Sequence[LaneServing], counts: ServerCounts) -> Iterator[PlannedIsland]:
         """Each as its engines were started, whatever they serve meanwhile; those that idle, too."""
-        routes = pool_routes(question, priced.pools, priced.rate_rps)
-        pools = {pool.island: pool for pool in priced.pools if pool.share > 0}
+        serving = set[str]()
         started = {
             island.id: replace(island, context=context_tokens(plan.scenario, island))
             for plan in (self._after, self._before)
             for island in plan.islands
         }
-        for island in pool_islands(question.scenario, tuple(pools.values()), routes, {}, {}, {}):
-            yield replace(island, context=started[island.id].context)
+        for row in rows:
+            routes = pool_routes(row.question, row.priced.pools, row.priced.rate_rps)
+            pools = [pool for pool in row.priced.pools if pool.share > 0]
+            for island in pool_islands(row.question.scenario, pools, routes, {}, {}, {}):
+                serving.add(island.id)
+                yield replace(island, context=started[island.id].context, lane=row.name)
         for name, count in counts:
-            if name not in pools:
-                yield _idle(started[name], count)
+            if name not in serving:
+                yield replace(_idle(started[name], count), lane=self._lane_of(name))
+
+    def _lane_of(self, island: str) -> str:
+        """Of a server that idles."""
+        of_old = self._fleet.apart and island in self._fleet.before
+        return lane_name(self._before.scenario, self._after.scenario) if of_old else ""
+
+
+def _routes(rows: Sequence[LaneServing]) -> Iterator[Route]:
+    """Routes of all lanes. Where they have different buckets, a router's rows are cut at the ends of all of them."""
+    cuts = sorted({end for row in rows for pool in row.priced.pools for end in (pool.start, pool.end)})
+    for row in rows:
+        for route in pool_routes(row.question, row.priced.pools, row.priced.rate_rps):
+            inner = [end for end in cuts if route.range_start < end < route.range_end]
+            yield from (replace(part, share=part.share * row.share) for part in _cut(route, inner, row.question))
+
+
+def _cut(route: Route, ends: Sequence[int], question: Question) -> Iterator[Route]:
+    """A route in parts."""
+    if not ends:
+        yield route
+        return
+    for start, end in pairwise((route.range_start, *ends, route.range_end)):
+        chance = chance_of(question.workload, (start, end))
+        rate_rps = route.rate_rps * chance / route.probability if route.probability else 0.0
+        yield replace(route, range_start=start, range_end=end, probability=chance, rate_rps=rate_rps)
 
 
 def _idle(island: PlannedIsland, count: int) -> PlannedIsland:
@@ -352,11 +314,17 @@ def replayed(roll_out: RollOut, plans: InterimPlans, settings: ReplaySettings = 
     """
     if not roll_out.steps or not roll_out.floor_rps:
         return roll_out
-    question = plans.common
-    rate_rps = roll_out.floor_rps * question.scenario.routing.margin
+    rate_rps = roll_out.floor_rps * plans.margin
     steps = []
     for step in roll_out.steps:
-        plan = plans.plan(step.during, new_table=step.new_table, common=True)
-        replay = PlanReplay(plan, question.workload, question.scenario.workload, settings)
-        steps.append(replace(step, replayed=replay.at(rate_rps).holds))
+        lanes = plans.serving(step.during, new_table=step.new_table, common=True)
+        verdicts = [_holds(plans.lane_plan(lane), lane, rate_rps, settings) for lane in lanes]
+        # one lane that breaks is enough; one that is too short to tell leaves it open
+        steps.append(replace(step, replayed=min(verdicts, key=(False, None, True).index)))
     return replace(roll_out, steps=tuple(steps), replayed_rps=rate_rps)
+
+
+def _holds(plan: Plan, lane: LaneServing, rate_rps: float, settings: ReplaySettings) -> bool | None:
+    """Whether a lane holds the levels of its share of the requests: drawn by chance, they come as independently."""
+    replay = PlanReplay(plan, lane.question.workload, lane.question.scenario.workload, settings)
+    return replay.at(rate_rps * lane.share).holds
