@@ -267,7 +267,7 @@ class _Session:
     def _too_large(self, limit: str) -> InputError:
         return InputError(
             f"{self.address.label}: must have at most {limit}, has more.",
-            hint="Save lists of the nodes that matter with kubectl: `planner cluster import --kubectl FILE` reads them.",
+            hint="Save the lists that matter with kubectl; `planner cluster import --kubectl FILE` reads them.",
         )
 
 
