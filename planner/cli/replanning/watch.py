@@ -129,7 +129,7 @@ def _moment(text: str) -> float:
 def _tell(step: "WatchStep") -> None:
     """What is worth reading: changes, needs that cannot be met, and what was refused."""
     from planner.domain.watching import Verdict, clock_text
-    from planner.runs.watching.watches import EARLIEST_EPOCH_S
+    from planner.runs.watching.live_feeds import EARLIEST_EPOCH_S
 
     observation, decision = step.observation, step.decision
     for note in observation.notes:
