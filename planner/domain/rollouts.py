@@ -1,8 +1,10 @@
 """A new plan near the one that runs, and the change to it as steps that can be carried out one after the other."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from planner.domain.changes import ChangePoint, PlanChange, ServerChange
+from planner.domain.keys import Key
 from planner.domain.plan import Plan
 
 
@@ -97,3 +99,25 @@ class RollOut:
         """Whether the levels held in all replays; None where none was made."""
         verdicts = [step.replayed for step in self.steps if step.replayed is not None]
         return all(verdicts) if verdicts else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateQuery:
+    """A question to Prometheus whose every value must lie from `at_least` to `at_most` (None: no bound). No answer
+    counts as 0 where things are counted, else as fine: nobody was served badly."""
+
+    name: Annotated[str, Key("what it is about")]
+    query: Annotated[str, Key("in PromQL")]
+    at_least: Annotated[float | None, Key("of every value", sparse=True)] = None
+    at_most: Annotated[float | None, Key("of every value", sparse=True)] = None
+    counts: Annotated[bool, Key("no answer is 0", sparse=True)] = False
+
+    def fault(self, values: tuple[float, ...]) -> str:
+        """Why it does not hold; empty where it does."""
+        values = values or ((0.0,) if self.counts else ())
+        for value in values:
+            if self.at_least is not None and value < self.at_least:
+                return f"{self.name}: {value:.4g}, must be at least {self.at_least:.4g}"
+            if self.at_most is not None and value > self.at_most:
+                return f"{self.name}: {value:.4g}, must be at most {self.at_most:.4g}"
+        return ""

@@ -102,7 +102,8 @@ class WatchSettings:
 class Observation:
     """What the feeds say at `at_s`. `load_rps` None: no load was told yet. `stock`: GPUs that are offered, by type;
     `lost`: those of them out of service, nodes not counted; `available`: what both and the lost nodes leave. `notes`:
-    what of the feeds was refused or could not be read."""
+    what of the feeds was refused or could not be read. `rolling`: what of the last change is still to be carried out.
+    """
 
     at_s: float
     load_rps: float | None
@@ -112,6 +113,7 @@ class Observation:
     available: _Gpus
     lost_nodes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    rolling: Annotated[str, Key("of the last change, still to be carried out", sparse=True)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from planner.export.objects.migrations import SCRIPT as MIGRATION_SCRIPT
 from planner.export.objects.migrations import migration_files
 from planner.export.objects.names import one_line, plan_slug, slug, weights_location
 from planner.export.objects.node_objects import node_files, node_pods, placed_nodes
+from planner.export.objects.operating.gates import gate_queries
 from planner.export.objects.operating.monitoring import island_labels, observe_queries, plan_label
 from planner.export.objects.operating.traffic_queries import LOAD as LOAD_QUANTITIES
 from planner.export.objects.operating.traffic_queries import TRAFFIC_ENGINES, traffic_metrics, traffic_queries
@@ -78,6 +79,7 @@ __all__ = [
     "fleet_label",
     "front_config",
     "front_process",
+    "gate_queries",
     "image_files",
     "island_labels",
     "migration_files",

@@ -17,6 +17,7 @@ from planner.errors import InputError
 
 if TYPE_CHECKING:
     from planner.domain.watching import WatchLog, WatchStep
+    from planner.runs.watching.acting import Acting
     from planner.runs.watching.live_feeds import LiveFeed
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h|d)?")
@@ -54,6 +55,14 @@ def command(
             show_default=False,
         ),
     ] = "",
+    repository: Annotated[
+        Path | None,
+        typer.Option(
+            help="A git work tree that Argo CD or Flux follows: changes are committed there stage by stage, each once "
+            "--prometheus says that the last one stands.",
+            show_default=False,
+        ),
+    ] = None,
     run: Annotated[
         Path | None, typer.Option(help="Run folder of the plan that stands. [default: one is made]", show_default=False)
     ] = None,
@@ -90,7 +99,7 @@ def command(
     """Follow load, prices, inventory and lost GPUs: re-plan where it is needed or pays, and never flap.
 
     Every decision is a line of watch.jsonl in the folder; `current` names the run folder of the plan that stands. A
-    watch that was ended, or killed, goes on with the same command.
+    watch that was ended, or killed, goes on with the same command. With --repository it carries out what it decides.
 
     Of a fleet's folder, with --once: one look at a feed of loads by service; where a promise is short, or least rent
     can be saved, OUT is the fleet divided anew, with its steps."""
@@ -115,6 +124,7 @@ def command(
         scenario=scenario,
         feeds=tuple(feeds or ()),
         live=live,
+        acting=_acting(source, repository, window or "5m"),
         out=out,
         run=run,
         every_s=_seconds("--every", every),
@@ -144,6 +154,21 @@ def _live(source: PrometheusFlags, window: str, name: str) -> "tuple[LiveFeed, .
     from planner.runs.live.loads import PrometheusLoad
 
     return (PrometheusLoad(asked, window or "5m", name),)
+
+
+def _acting(source: PrometheusFlags, repository: Path | None, window: str) -> "Acting | None":
+    """Where changes are committed, and who says that they stand."""
+    if repository is None:
+        return None
+    asked = source.source()
+    if asked is None:
+        raise InputError(
+            "--repository: goes with --prometheus, which says when the next stage may follow.",
+            hint="Name the Prometheus that scrapes the engines.",
+        )
+    from planner.runs.watching.acting import Acting
+
+    return Acting(path=repository, prometheus=asked, window=window, window_s=_seconds("--window", window))
 
 
 def _seconds(flag: str, text: str) -> float:

@@ -93,6 +93,20 @@ def read_traffic(texts: Mapping[str, str]) -> tuple[TrafficSeries, ...]:
     return tuple(by_key.values())
 
 
+def read_values(file: str, text: str) -> tuple[float, ...]:
+    """The newest value of every series of an answer, whatever it is of; those that are no number are left out, as a
+    quantile is where nothing came. InputError as `read_answers`, but for empty answers."""
+    values = []
+    for row, form in _rows(file, text, empty=True):
+        pair = row.entries(_FORMS[form])[-1] if form == "matrix" else row.entries(_FORMS[form])
+        try:
+            _, written = pair if isinstance(pair, list | tuple) else ((), "")
+            values.append(float(str(written)))
+        except ValueError:
+            raise row.fault(_FORMS[form], "a time and a value", hint=_QUERIES_HINT) from None
+    return tuple(value for value in values if not math.isnan(value))
+
+
 def _rows(file: str, text: str, *, empty: bool = False) -> Iterator[tuple[Section, str]]:
     """The series of an answer, and its form."""
     document = parse_json(text, file=file)

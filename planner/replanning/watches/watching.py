@@ -157,12 +157,15 @@ def _followed(
 
 
 def decide(state: WatchState, propose: Propose) -> Decision:
-    """Whether the plan stands at the state's last moment."""
+    """Whether the plan stands at the state's last moment. While a change is carried out none other is begun, unless
+    GPUs are lost: what waits for them would wait for ever."""
     if state.standing is None:
         return _started(state, propose)
     gone = _gone(state, state.standing)
     if gone:
         return _without_lost(state, gone, propose)
+    if state.now.raw.rolling:
+        return _keep(state, state.now.raw.rolling)
     load_rps = state.now.load_rps
     if load_rps is not None and load_rps > state.settings.raise_at * state.standing.promise_rps:
         return _raised(state, state.standing, load_rps, propose)

@@ -15,6 +15,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
 
+from planner import files
 from planner.errors import InputError
 from planner.files.disk.opening import MOST_OF_A_LIST, read_text
 
@@ -41,6 +42,10 @@ class Prometheus:
         Raises InputError where nothing answers, it asks for a token, or what answers is no Prometheus.
         """
         return {f"{self.url} ({name})": self._answer(query) for name, query in queries.items()}
+
+    def values(self, query: str) -> tuple[float, ...]:
+        """The value of every series that a query gives now. Raises InputError as `answers` and `files.read_values`."""
+        return files.read_values(f"{self.url} ({query})", self._answer(query))
 
     def _answer(self, query: str) -> str:
         address = f"{self.url.rstrip('/')}/api/v1/query?query={quote(query)}"

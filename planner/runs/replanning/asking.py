@@ -20,6 +20,8 @@ from planner.report.replanning.words import change_page
 from planner.runs.exports import MANIFESTS, with_carried
 from planner.runs.pages import page_bytes
 from planner.runs.publication import Publication, publish
+from planner.runs.replanning.stages import FOLDER as STAGES
+from planner.runs.replanning.stages import Gates, first_stand, stage_files
 from planner.runs.replanning.steps import FOLDER, RolledOut, rolled_out
 
 HTML = "change.html"
@@ -79,9 +81,15 @@ class ChangedPlan:
 
 
 def publish_change(
-    changed: ChangedPlan, *, deployed: Mapping[str, str], target: str = "", engine: str = ""
+    changed: ChangedPlan,
+    *,
+    deployed: Mapping[str, str],
+    target: str = "",
+    engine: str = "",
+    gates: Gates | None = None,
 ) -> Publication:
-    """Every file of the folder; nothing is written here. `deployed`: the manifests that stand (name -> text).
+    """Every file of the folder; nothing is written here. `deployed`: the manifests that stand (name -> text); `gates`:
+    steps are written as stages for whoever applies folders, too.
 
     Where steps cannot be told as manifests, the run is published without them, and says so.
     """
@@ -95,7 +103,18 @@ def publish_change(
         note = f"no manifests of the steps were written: {error}"
         contents |= {f"{FOLDER}/NOT-WRITTEN.txt": f"{note}\n".encode()}
         return Publication(files=contents, warnings=(*published.warnings, note))
-    return Publication(files=contents | _manifests(contents, steps), warnings=published.warnings)
+    stages = {} if gates is None else _stages(changed.plan, steps, gates)
+    return Publication(files=contents | _manifests(contents, steps) | stages, warnings=published.warnings)
+
+
+def _stages(plan: Plan, steps: RolledOut, gates: Gates) -> dict[str, bytes]:
+    """Path below the run folder -> content: the plan as a whole, then a folder a stage."""
+    stands = [first_stand(plan, steps.manifests), *(stand for step in steps.steps for stand in step.stands)]
+    return {
+        f"{STAGES}/{number:02}/{name}": content
+        for number, stand in enumerate(stands)
+        for name, content in stage_files(stand, gates).items()
+    }
 
 
 def _manifests(contents: Mapping[str, bytes], steps: RolledOut) -> dict[str, bytes]:
@@ -140,23 +159,24 @@ def change_plan(saved: Plan, question: ChangeQuestion) -> ChangedPlan:
     lost, short = with_shortfall(saved, question.scenario.inventory, question.lost, question.meanwhile)
     _require_servers(saved, without_lost(saved, lost), short)
     replan = pipeline.replan(saved, _as_before(question.scenario, short), times, question.limits, lost)
+    changed = in_steps(replan, times, least_share, question.meanwhile, replays=question.replays)
+    others = f"{changed.joining} servers that go on in other islands start anew there"
+    require_limits(replan.plan, changed.change, question.limits or policy.limits, others, "")
+    return replace(changed, lost=fewer_servers(saved, replan.before), guessed=bool(lost.gpus), short=tuple(short))
+
+
+def in_steps(
+    replan: Replan, times: ChangeSettings, least_share: float, meanwhile: Mapping[str, int], *, replays: bool
+) -> ChangedPlan:
+    """A plan near another with the change as it can be carried out, and its steps. Raises InfeasibleError where no
+    order of them leaves the share."""
     before, plan = replan.before, replan.plan
-    change, joining = carried_out(replan.change, before, plan.scenario, times), joining_others(replan.change)
-    limits, others = question.limits or policy.limits, f"{joining} servers that go on in other islands start anew there"
-    require_limits(plan, change, limits, others, "")
-    inventory = {item.gpu.name: item.count for item in plan.scenario.inventory.items} | dict(question.meanwhile)
+    change = carried_out(replan.change, before, plan.scenario, times)
+    inventory = {item.gpu.name: item.count for item in plan.scenario.inventory.items} | dict(meanwhile)
     steps = roll_out(before, plan, change, least_share=least_share, inventory=inventory)
-    if question.replays:
+    if replays:
         steps = replayed(steps, InterimPlans(before, plan))
-    return ChangedPlan(
-        replan=replan,
-        change=change,
-        roll_out=steps,
-        joining=joining,
-        lost=fewer_servers(saved, before),
-        guessed=bool(lost.gpus),
-        short=tuple(short),
-    )
+    return ChangedPlan(replan=replan, change=change, roll_out=steps, joining=joining_others(replan.change))
 
 
 def _as_before(scenario: Scenario, short: Mapping[str, int]) -> Scenario:

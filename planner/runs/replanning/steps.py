@@ -34,6 +34,7 @@ from planner.export.objects.pods import ISLAND_LABEL, PART_OF_LABEL
 from planner.replanning.rollouts.interim import InterimPlans
 from planner.report.replanning.words import capacity_words, step_words
 from planner.runs.deployments import Rendered, render_plan
+from planner.runs.replanning.stages import Stand
 from planner.runs.runbook import goes_with_engines, looks_at
 
 Files = Mapping[str, str]
@@ -95,11 +96,13 @@ ROUTE, STOP, START, ROUTE_AGAIN = "1-route.yaml", "2-stop.yaml", "3-start.yaml",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFiles:
-    """A step as files of its folder (name -> text), and its commands in order."""
+    """A step as files of its folder (name -> text), its commands in order, and what stands once servers have stopped,
+    and once others have started."""
 
     name: str
     files: Mapping[str, str] = field(default_factory=dict)
     commands: tuple[export.Step, ...] = ()
+    stands: tuple[Stand, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +142,21 @@ def rolled_out(
         stopping = transition(stands, during, annotated=False)
         starting = transition(stopping.standing, afterwards, annotated=last)
         stands, state = starting.standing, afterwards
-        steps.append(_step_files(step, roll_out, stopping, starting, rendered.record))
+        written = _step_files(step, roll_out, stopping, starting, rendered.record)
+        steps.append(replace(written, stands=tuple(_stands(step, plans, after if last else None, stopping, starting))))
     return RolledOut(manifests=final, steps=tuple(steps), warnings=rendered.warnings)
+
+
+def _stands(
+    step: RollOutStep, plans: InterimPlans, new: Plan | None, stopping: Transition, starting: Transition
+) -> Iterator[Stand]:
+    """What stands once servers have stopped, where some do and others serve on, and once others have started: the plan
+    `new` after the last step."""
+    if step.stops and step.during:
+        plan = plans.plan(step.during, new_table=step.new_table)
+        yield Stand(title=f"{step_name(step)}: servers stop", plan=plan, objects=stopping.standing, starts=False)
+    plan = new or plans.plan(step.after, new_table=step.new_table)
+    yield Stand(title=f"{step_name(step)}: servers start", plan=plan, objects=starting.standing)
 
 
 def _state(

@@ -9,21 +9,26 @@ from planner import files, pipeline
 from planner.domain import Inventory, Plan, Scenario, require_buckets, require_pools
 from planner.domain.changes import ChangeLimits, LostServers, PlanChange
 from planner.domain.objective import ObjectiveKind, ObjectiveSettings
+from planner.domain.rollouts import Replan
 from planner.domain.watching import Fleet, Need
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.replanning.changes import changes_between
 from planner.replanning.finding import require_engine
 from planner.replanning.losses import without_lost
 from planner.replanning.watches.inputs import Usual
+from planner.runs.replanning.asking import ChangedPlan, in_steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextPlan:
     """`plan`, and the `change` to it from the servers that are left (None: nothing runs yet, or near the plan that
-    stands there was none, and it is counted server by server)."""
+    stands there was none, and it is counted server by server). `before`: those servers (None: none are left). `steps`:
+    of the change, where they were looked for."""
 
     plan: Plan
     change: PlanChange | None = None
+    before: Plan | None = None
+    steps: ChangedPlan | None = None
 
 
 def next_plan(scenario: Scenario, standing: Plan | None, offered: dict[str, int], give_up: float) -> NextPlan | None:
@@ -40,7 +45,8 @@ def next_plan(scenario: Scenario, standing: Plan | None, offered: dict[str, int]
     near = None if remaining is None else _near(scenario, remaining, give_up)
     if near is None and remaining is not None and _limited(scenario.changes.limits):
         return None
-    return near if near is not None else _from_scratch(scenario)
+    chosen = near if near is not None else _from_scratch(scenario)
+    return None if chosen is None else replace(chosen, before=remaining)
 
 
 def _limited(limits: ChangeLimits) -> bool:
@@ -102,12 +108,20 @@ MOST_ANSWERS = 256
 
 class Fleets:
     """Answers needs with a plan near the one that stands, of all that are within `give_up` of the cheapest (None: with
-    the cheapest, wherever it lies); `standing`: what changes are counted from."""
+    the cheapest, wherever it lies); `standing`: what changes are counted from; `in_steps`: only with plans that steps
+    lead to of which none leaves less than the scenario's share of the promise."""
 
-    def __init__(self, scenario: Scenario, standing: Plan | None = None, *, give_up: float | None = 0.0) -> None:
-        self.scenario, self.standing, self.give_up = scenario, standing, give_up
+    def __init__(
+        self,
+        scenario: Scenario,
+        standing: Plan | None = None,
+        *,
+        give_up: float | None = 0.0,
+        in_steps: bool = False,
+    ) -> None:
+        self.scenario, self.standing, self.give_up, self.in_steps = scenario, standing, give_up, in_steps
         self._answers: dict[Need, NextPlan | None] = {}
-        self._plans: dict[str, Plan] = {}
+        self._plans: dict[str, NextPlan] = {}
 
     def propose(self, need: Need) -> Fleet | None:
         """The plan for a need and the change to it; None where nothing serves.
@@ -121,7 +135,7 @@ class Fleets:
         answer = self._answers[need]
         if answer is None:
             return None
-        self._plans[fleet_of(answer.plan).plan] = answer.plan
+        self._plans[fleet_of(answer.plan).plan] = answer
         if self.standing is None:
             return fleet_of(answer.plan)
         return changed_fleet(answer.plan, answer.change or change_between(self.standing, answer.plan))
@@ -130,17 +144,54 @@ class Fleets:
         """Where the most that there is is asked for, nothing of it is given up."""
         near_to = None if self.give_up is None else self.standing
         give_up = 0.0 if need.load_rps is None else self.give_up or 0.0
-        return next_plan(scenario_for(self.scenario, need), near_to, dict(need.offered), give_up)
+        answer = next_plan(scenario_for(self.scenario, need), near_to, dict(need.offered), give_up)
+        if answer is None or not self.in_steps or self.standing is None:
+            return answer
+        try:
+            steps = _steps(answer)
+        except InfeasibleError:
+            return None
+        return None if steps is not None and steps.roll_out.holds is False else replace(answer, steps=steps)
 
     def plan_of(self, fleet: Fleet) -> Plan:
         """The plan of a fleet that was proposed."""
-        return self._plans[fleet.plan]
+        return self._plans[fleet.plan].plan
+
+    def steps_to(self, fleet: Fleet, plan: Plan) -> ChangedPlan | str:
+        """The steps to it, `plan` as it will stand on the disk; or why there are none."""
+        answer = self._plans[fleet.plan]
+        try:
+            changed = answer.steps or _steps(answer)
+        except InfeasibleError as error:
+            return str(error)
+        if changed is None:
+            return "nothing that could be changed is left: the plan is applied as a whole"
+        return replace(changed, replan=replace(changed.replan, plan=plan))
 
     def stand(self, plan: Plan) -> None:
         """From now on `plan` stands, and what is asked for is answered from there."""
         self.standing = plan
         self._plans.clear()
         self._answers.clear()
+
+
+def _steps(answer: NextPlan) -> ChangedPlan | None:
+    """The change in steps, each replayed; None where no server is left that one could begin with."""
+    if answer.before is None:
+        return None
+    plan, policy = answer.plan, answer.plan.scenario.changes
+    replan = Replan(
+        plan=plan,
+        before=answer.before,
+        change=answer.change or change_between(answer.before, plan),
+        frontier=(),
+        current_rps=None,
+        scratch_rps=None,
+        scratch_value=None,
+        scratch_bound=None,
+        bound=None,
+    )
+    return in_steps(replan, policy.times, policy.least_share, {}, replays=True)
 
 
 def require_watchable(scenario: Scenario) -> None:

@@ -10,10 +10,12 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
-from planner import files
+from planner import export, files
 from planner.domain import Plan, Scenario
 from planner.domain.watching import (
     DAY_S,
+    Cause,
+    Decision,
     Fleet,
     Observation,
     Verdict,
@@ -38,6 +40,8 @@ from planner.report.replanning.watch_page import watch_page
 from planner.runs import publication
 from planner.runs.batches.jobs import ENGINE
 from planner.runs.pages import page_bytes
+from planner.runs.replanning.stages import Gates
+from planner.runs.watching.acting import Acting, RollingOut
 from planner.runs.watching.fleets import (
     Fleets,
     fleet_of,
@@ -47,6 +51,7 @@ from planner.runs.watching.fleets import (
     usual_of,
 )
 from planner.runs.watching.live_feeds import FileFeed, LiveFeed
+from planner.runs.watching.publishing import change_files, plan_files, without_times
 from planner.workload import summarize
 
 LONGEST_S = 7 * DAY_S
@@ -68,7 +73,8 @@ class Clock:
 class WatchJob:
     """What is to be watched. `run`: the plan that stands at first (None: one is made). `ticks`: observations of this
     call; `until_s`: none after it. `simulate`: the feeds' own times, as fast as plans are made. `stale_s`: a file that
-    nobody has written for so long is told (None: none is). `live`: sources beside the files in `feeds`."""
+    nobody has written for so long is told (None: none is). `live`: sources beside the files in `feeds`. `acting`: where
+    changes are committed stage by stage (None: they are not)."""
 
     scenario: Path
     feeds: tuple[Path, ...]
@@ -83,6 +89,7 @@ class WatchJob:
     changes: tuple[Setting, ...] = ()
     settings: WatchSettings = field(default_factory=WatchSettings)
     live: tuple[LiveFeed, ...] = ()
+    acting: Acting | None = None
 
 
 def watch(job: WatchJob, clock: Clock | None = None) -> Iterator[WatchStep]:
@@ -99,9 +106,12 @@ def watch(job: WatchJob, clock: Clock | None = None) -> Iterator[WatchStep]:
     start = None if job.run is None else files.load_run(job.run)
     if start is not None:
         require_same_model(start, scenario)
+        _require_same_names(job, start, scenario)
+    label = export.slug(scenario.deploy.name or scenario.name)
+    rolling = None if job.acting is None else RollingOut(job.acting, job.out, label)
     source = _source(job, scenario, clock or Clock())
     with closing(WatchFolder.open(job.out, _header(job, scenario, start, source), force=job.force)) as folder:
-        yield from _Watch(folder, scenario, start, engine).through(source, job.ticks)
+        yield from _Watch(folder, scenario, start, engine, rolling).through(source, job.ticks)
 
 
 def watch_settings(**rules: float) -> WatchSettings:
@@ -117,6 +127,10 @@ def _require_times(job: WatchJob) -> None:
             raise InputError(f"watch: {name}: must be a time of at most a week, got {seconds:g} s.", hint="Give 60 s.")
     if job.ticks is not None and job.ticks < 1:
         raise InputError(f"watch: ticks: must be at least 1, got {job.ticks}.", hint="Leave it out for no end.")
+    if job.simulate and job.acting is not None:
+        raise InputError(
+            "watch: repository: is of what runs now, got a simulation.", hint="Leave it out, or do not simulate."
+        )
     if job.simulate and job.live:
         raise InputError(
             f"watch: {job.live[0].name}: tells what is now, got a simulation.", hint="Leave it out, or do not simulate."
@@ -127,11 +141,25 @@ def _require_times(job: WatchJob) -> None:
         )
 
 
+def _require_same_names(job: WatchJob, start: Plan, scenario: Scenario) -> None:
+    """InputError where the objects of the plan that stands are called otherwise than those of the next would be."""
+    names = [given.deploy.name or given.name for given in (start.scenario, scenario)]
+    if job.acting is not None and names[0] != names[1]:
+        raise InputError(
+            f"--run {job.run}: must be called as the scenario's plans will be, {names[1]}, got {names[0]}.",
+            hint=f"Keep the names of what runs: --set deploy.name={names[0]}.",
+        )
+
+
 class _Watch:
     """A watch at work in its folder."""
 
-    def __init__(self, folder: WatchFolder, scenario: Scenario, start: Plan | None, engine: str) -> None:
-        self.folder, self.engine = folder, engine
+    def __init__(
+        self, folder: WatchFolder, scenario: Scenario, start: Plan | None, engine: str, rolling: RollingOut | None
+    ) -> None:
+        self.folder, self.engine, self._rolling = folder, engine, rolling
+        self._live = dict(folder.header.facts)["mode"] == "live"
+        self.fleets = Fleets(scenario, start, give_up=folder.header.settings.give_up, in_steps=rolling is not None)
         self.state = WatchState(settings=folder.header.settings)
         if start is not None:
             self.state = replace(self.state, standing=fleet_of(start), number=1)
@@ -142,39 +170,57 @@ class _Watch:
         number = self.state.number
         if number:
             folder.point(number)
-        self.fleets = Fleets(scenario, self._read(number) if number else None, give_up=folder.header.settings.give_up)
+            self.fleets.stand(self._read(number))
 
     def through(self, source: "_Simulated | _Live", ticks: int | None) -> Iterator[WatchStep]:
         """One step after the other, at most so many."""
         before = self.folder.steps[-1].observation if self.folder.steps else None
         for observation in islice(source.observations(len(self.folder.steps), before), ticks):
-            yield self._step(observation, durable=source.live)
+            yield self._step(self._with_rolling(observation), durable=source.live)
+
+    def _with_rolling(self, observation: Observation) -> Observation:
+        """Carry out what is due, and tell what is still to come."""
+        if self._rolling is None:
+            return observation
+        return replace(observation, rolling=self._rolling.go_on(self.state.number, observation.at_s))
 
     def _step(self, observation: Observation, *, durable: bool) -> WatchStep:
         self.state = advance(self.state, observation)
         decision = decide(self.state, self.fleets.propose)
         if decision.fleet is not None:
-            self._put(decision.number, self.fleets.plan_of(decision.fleet))
+            self._put(decision.number, self.fleets.plan_of(decision.fleet), decision)
             self.fleets.stand(self._read(decision.number))
         step = WatchStep(observation=observation, decision=decision)
         self.folder.add(step, durable=durable or decision.verdict is Verdict.REPLAN)
         self.state = after(self.state, decision)
         if decision.fleet is not None:
             self.folder.point(decision.number)
+            if self._rolling is not None:
+                self._rolling.go_on(decision.number, observation.at_s)
         return step
 
-    def _put(self, number: int, plan: Plan) -> None:
-        self.folder.put_plan(number, publication.publish(_without_times(plan), engine=self.engine).files)
+    def _put(self, number: int, plan: Plan, decision: Decision | None = None) -> None:
+        """A plan's run folder; of a change that is watched as it happens with its steps."""
+        plan, gates = without_times(plan), self._gates(decision)
+        standing, fleet = self.fleets.standing, None if decision is None else decision.fleet
+        if fleet is None or standing is None or not self._live:
+            contents = plan_files(plan, self.engine, gates)
+        else:
+            before = plan_folder(self.folder.folder, number - 1)
+            steps = self.fleets.steps_to(fleet, plan)
+            contents = change_files(steps, standing, before, self.engine, plan, gates)
+        self.folder.put_plan(number, contents)
+
+    def _gates(self, decision: Decision | None) -> Gates | None:
+        """What stages wait for. Where load or a loss is the reason, times are beyond the levels until it is done."""
+        if self._rolling is None:
+            return None
+        levels = decision is None or decision.cause not in (Cause.LOAD, Cause.LOST)
+        return Gates(engine=self.engine, window=self._rolling.window, levels=levels)
 
     def _read(self, number: int) -> Plan:
         """A plan as it lies on the disk: what comes next is the same for a watch that goes on from there."""
         return files.load_run(plan_folder(self.folder.folder, number))
-
-
-def _without_times(plan: Plan) -> Plan:
-    """The plan without the CPU-seconds that its search took: made again, it is the same to the byte."""
-    rounds = tuple(replace(row, generation_cpu_s=None, evaluation_cpu_s=None) for row in plan.search.rounds)
-    return replace(plan, search=replace(plan.search, rounds=rounds))
 
 
 class _Simulated:
