@@ -18,6 +18,9 @@ from planner.workload.tallies import length_facts
 FEW_REQUESTS = 1000
 """Of which ten are above P99."""
 
+MOSTLY = 0.9
+"""Of a window: below it is told which part rates are of."""
+
 ONE_TOKEN_SHARE = 0.3
 """Of answers: more than people ask for, and what every request leaves on a prefill server."""
 
@@ -107,7 +110,7 @@ def workload_from_answers(
         arrival_rps=values.get(Traffic.ARRIVALS) or None,
     )
     hit_share = _hit_share(values)
-    notes = tuple(_notes(prompts, answers, ended, hit_share))
+    notes = tuple(_notes(prompts, answers, ended, hit_share, values.get(Traffic.COVERED, 1.0)))
     return MeteredWorkload(
         profile=profile,
         engine=engine,
@@ -241,7 +244,7 @@ def _hit_share(values: Mapping[Traffic, float]) -> float | None:
     return min(0.999, max(0.0, 1 - computed / tokens))
 
 
-def _notes(prompts: _Classes, answers: _Classes, ended: int, hit_share: float | None) -> list[str]:
+def _notes(prompts: _Classes, answers: _Classes, ended: int, hit_share: float | None, covered: float) -> list[str]:
     """What was assumed, and how wrong it may be."""
     notes = [
         "Lengths lie in the classes of histograms, spread so that entropy is greatest with their mean: quantiles are "
@@ -266,6 +269,8 @@ def _notes(prompts: _Classes, answers: _Classes, ended: int, hit_share: float | 
             f"{one_token:.0%} of the answers have one token: where phases are split, prefill servers count every "
             "request once more; choose decode servers with --selector."
         )
+    if covered < MOSTLY:
+        notes.append(f"Engines were scraped in {covered:.0%} of the window: rates are of that time.")
     if 0 < ended < FEW_REQUESTS:
         notes.append(f"Only {ended:,} requests ended in the window: P99 is of {max(1, ended // 100)}.")
     if hit_share:
