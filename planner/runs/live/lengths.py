@@ -29,9 +29,6 @@ _ROUNDING = 1e-3
 
 _NOTHING = 1e-9  # of all requests: what sums of rates leave
 
-_GROWTH = 2.5
-"""From an edge to the next but one of vLLM's 1, 2, 5, 10: no model of it has a context beyond."""
-
 _Key = tuple[str, str, str]
 
 
@@ -223,7 +220,7 @@ def _with_end(
     if longest is not None:
         edges[-1] = min(edges[-1], longest)
     elif open_end:
-        edges[-1] = min(MOST_TOKENS, math.ceil(start * _GROWTH) or 1)
+        edges[-1] = min(MOST_TOKENS, _next_edge(start))
         while mean > mean_bounds(edges, shares)[1] and edges[-1] < MOST_TOKENS:
             edges[-1] = min(MOST_TOKENS, 2 * edges[-1])
     return _Classes(
@@ -234,6 +231,11 @@ def _with_end(
         open_edge=start,
         merged=merged,
     )
+
+
+def _next_edge(edge: int) -> int:
+    """The edge behind one of vLLM's 1, 2, 5, 10, ...: the context of its model ends before."""
+    return edge * 5 // 2 if str(edge).startswith("2") else max(1, edge * 2)
 
 
 def _hit_share(values: Mapping[Traffic, float]) -> float | None:
