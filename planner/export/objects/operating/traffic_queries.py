@@ -56,15 +56,15 @@ def traffic_queries(
 ) -> dict[str, str]:
     """Name -> query, for each quantity. InputError for a window or a selector that is none."""
     seconds = require_window(window)
-    asked = _expressions(traffic_metrics(engine), window, seconds, require_selector(selector))
+    expressions = _expressions(traffic_metrics(engine), window, seconds, require_selector(selector))
     return {
-        f"{engine}_{quantity.name.lower()}": _named(text, quantity, engine)
-        for quantity, text in asked
+        f"{engine}_{quantity.name.lower()}": _labelled(text, quantity, engine)
+        for quantity, text in expressions
         if quantity in quantities
     }
 
 
-def _named(expression: str, quantity: Traffic, engine: str) -> str:
+def _labelled(expression: str, quantity: Traffic, engine: str) -> str:
     """With the name and the engine that the answer is known by."""
     return (
         f'label_replace(label_replace({expression}, "{ENGINE}", "{engine}", "", ""), '
