@@ -181,12 +181,12 @@ def metrics() -> str:
     """An answer of Prometheus with the traffic of one engine."""
     labels = {"planner_engine": "vllm", "model_name": "m", "app_kubernetes_io_part_of": "p"}
     rows = [("planner:arrivals:rate", {}, 2.0), ("planner:ended_requests:increase", {}, 7200.0)]
-    for what, mean in (("prompt", 900), ("answer", 90)):
+    for what, mean in (("prompt", 900), ("answer", 800)):
         rows += [(f"planner:{what}_length_bucket:rate", {"le": le}, rate) for le, rate in
                  (("100.0", 0.9), ("1000.0", 1.2), ("5000.0", 2.0), ("+Inf", 2.0))]  # fmt: skip
         rows += [(f"planner:{what}_length_sum:rate", {}, 2.0 * mean)]
     result = [{"metric": {"__name__": name, **labels, **more}, "value": [1.7e9, str(x)]} for name, more, x in rows]
-    return json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}})
+    return json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}}, indent=1) + "\n"
 
 
 def kernels_wheel() -> bytes:
