@@ -59,6 +59,7 @@ class Cluster:
             engine.add(prompts, answers)
             self.first.add(prompts, [1] * len(prompts), cached=0.25)
         self.other.add([9] * 50, [9] * 50)
+        self.other.running, self.other.waiting = 30 + 20 * self.scrapes, 10 * self.scrapes
         return exposition([self.old, self.new, self.first, self.other])
 
 
@@ -137,6 +138,13 @@ def test_a_watch_follows_the_engines_of_its_plan(
     assert again.status == EXIT_DONE, again.err
 
 
+def test_requests_that_queue_up_are_load(prometheus: str) -> None:
+    """50 a second end, and 30 more are in the engine each second."""
+    scenario = package.files.load_scenario(Path("small.yaml"), package.workload.summarize)
+    (value,) = PrometheusLoad(prometheus_at(prometheus), "1m", "other").read(scenario, time.time()).values
+    assert value.value == pytest.approx(80, rel=0.25)
+
+
 def test_a_clock_that_is_off_is_told(prometheus: str) -> None:
     scenario = package.files.load_scenario(Path("small.yaml"), package.workload.summarize)
     feed = PrometheusLoad(prometheus_at(prometheus), "1m", "small")
@@ -209,6 +217,30 @@ def test_what_fails_later_is_told_and_the_last_load_stands(monkeypatch: pytest.M
     for note, words in zip(notes[1:5], ("NaN", "HTTP 502", "has none", "newest sample of plan small"), strict=True):
         assert words in note
     assert all("What was read before stands." in note for note in notes[1:4])
+
+
+def test_a_plan_that_comes_later_is_passed_over() -> None:
+    """A watch that runs goes on where somebody deploys another plan; one that begins is refused."""
+    plans = ["small"]
+
+    def reply(_handler: BaseHTTPRequestHandler) -> tuple[int, dict[str, str], bytes]:
+        labels = {"__name__": "planner:arrivals:rate", "planner_engine": "vllm"}
+        result = [
+            {"metric": {**labels, "app_kubernetes_io_part_of": plan}, "value": [NOW, str(len(plan))]} for plan in plans
+        ]
+        first = "planner:arrivals" in parse_qs(urlsplit(_handler.path).query)["query"][0]
+        data = {"resultType": "vector", "result": result if first else []}
+        return 200, {}, json.dumps({"status": "success", "data": data}).encode()
+
+    scenario = package.files.load_scenario(Path("small.yaml"), package.workload.summarize)
+    with serving(reply) as url:
+        feed = PrometheusLoad(prometheus_at(url))
+        feed.read(scenario, NOW)
+        plans.append("another")
+        (value,) = feed.read(scenario, NOW).values
+        assert value.value == len("small")
+        with pytest.raises(InputError, match="must have series of small alone, has those of another, small"):
+            PrometheusLoad(prometheus_at(url)).read(scenario, NOW)
 
 
 SECRET = "tell-nobody"

@@ -58,6 +58,13 @@ def test_wide_classes_are_cut_into_few_lengths_that_keep_the_mean() -> None:
     assert math.fsum(x * p for x, p in zip(lengths, masses, strict=True)) == pytest.approx(61_000)
 
 
+def test_cells_weigh_as_many_lengths_as_they_stand_for() -> None:
+    """Of 192 lengths in 128 cells every other cell has two."""
+    lengths, masses = tilted_lengths((0, 192), (1.0,), 96.5, "test")
+    assert len(lengths) == 128
+    assert sorted({round(mass * 192, 1) for mass in masses}) == [1.0, 2.0]
+
+
 @pytest.mark.parametrize("mean", [0.5, 8.0])
 def test_a_mean_that_no_lengths_have_is_refused(mean: float) -> None:
     with pytest.raises(InputError, match=r"prompts: the mean.*must lie in 3 to 7"):
