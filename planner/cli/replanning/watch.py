@@ -1,5 +1,5 @@
-"""`planner watch`: prices, inventory, load and lost GPUs as files, or the load as engines count it; plans that follow
-them without flapping."""
+"""`planner watch`: prices, inventory, load and lost GPUs as files, the load as engines count it, lost GPUs as a cluster
+tells; plans that follow them without flapping."""
 
 import math
 import re
@@ -11,7 +11,7 @@ import typer
 from planner.cli import screen
 from planner.cli.plan import fleet_folders
 from planner.cli.program.option_records import with_records
-from planner.cli.program.shared_options import PrometheusFlags
+from planner.cli.program.shared_options import KubernetesFlags, PrometheusFlags
 from planner.cli.replanning.fleets import watch_fleet
 from planner.errors import InputError
 
@@ -41,6 +41,7 @@ def command(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the decision log and the plans; a watch in it goes on.")],
     source: PrometheusFlags,
+    server: KubernetesFlags,
     window: Annotated[
         str,
         typer.Option(
@@ -106,10 +107,11 @@ def command(
         return
     if once and ticks not in (None, 1):
         raise InputError(f"--once: is --ticks 1, got --ticks {ticks} too.", hint="Give one of the two.")
-    live = _live(source, window, name)
+    live = (*_load(source, window, name), *_nodes(server))
     if not feeds and not live:
         raise InputError(
-            "planner watch: must get --feed or --prometheus, got neither.", hint="Name what tells of load or prices."
+            "planner watch: must get --feed, --prometheus or --kubernetes, got none.",
+            hint="Name what tells of load, prices or lost GPUs.",
         )
     job = WatchJob(
         scenario=scenario,
@@ -134,7 +136,7 @@ def command(
     show(read_log(out), out, as_json=json)
 
 
-def _live(source: PrometheusFlags, window: str, name: str) -> "tuple[LiveFeed, ...]":
+def _load(source: PrometheusFlags, window: str, name: str) -> "tuple[LiveFeed, ...]":
     """The load that a Prometheus tells, where one is named."""
     asked = source.source()
     if asked is None:
@@ -144,6 +146,16 @@ def _live(source: PrometheusFlags, window: str, name: str) -> "tuple[LiveFeed, .
     from planner.runs.live.loads import PrometheusLoad
 
     return (PrometheusLoad(asked, window or "5m", name),)
+
+
+def _nodes(server: KubernetesFlags) -> "tuple[LiveFeed, ...]":
+    """What of a cluster's nodes is lost, where one is named."""
+    cluster = server.cluster()
+    if cluster is None:
+        return ()
+    from planner.runs.live.nodes import NodeFeed
+
+    return (NodeFeed(kubernetes=cluster),)
 
 
 def _seconds(flag: str, text: str) -> float:
