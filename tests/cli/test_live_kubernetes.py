@@ -17,6 +17,7 @@ import yaml
 from api_server import CUSTOM_KINDS, KINDS, OPERATOR, ApiServer, Asked, certificate, kubeconfig, permits
 from command_line import Answer, Command
 
+import planner as front
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_FAILURE, InputError
 from planner.runs.live import api_sessions
 from planner.runs.live.api_resources import ADVISE, IMPORT, RESOURCES, WATCH, resources_of
@@ -77,6 +78,14 @@ def test_what_a_server_lists_is_what_kubectl_printed(planner: Command, server: A
     assert Path("live.yaml").read_text() == Path("saved.yaml").read_text()
     assert {asked.verb for asked in server.requests} == {"list", "get"}
     assert {asked.path for asked in server.requests if asked.verb == "get"} == {"/apis"}
+
+
+def test_notebooks_ask_it_too(planner: Command, server: ApiServer) -> None:
+    assert imported(planner).status == EXIT_DONE
+    asked = front.cluster(kubernetes="test", kubeconfig="config")
+    assert asked.record == front.cluster("live.yaml").record
+    with pytest.raises(InputError, match=r"must have one of files, kubernetes=CONTEXT and synthetic=NODES, got 2"):
+        front.cluster("live.yaml", kubernetes="test")
 
 
 def test_kubectl_itself_gives_the_same(planner: Command, server: ApiServer) -> None:
