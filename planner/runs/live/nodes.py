@@ -88,8 +88,8 @@ class NodeFeed:
             values, notes = _by_node(scenario, scenario.cluster, states, label)
         else:
             values, notes = _by_type(scenario, states, label)
-        told = [f"{label}: {subject}: {text}." for subject, text in answer.notes]
-        return Feed(file=self.name, values=values, notes=(*told, *_clock_notes(answer, now_s, label), *notes))
+        server_notes = [f"{label}: {subject}: {text}." for subject, text in answer.notes]
+        return Feed(file=self.name, values=values, notes=(*server_notes, *_clock_notes(answer, now_s, label), *notes))
 
 
 def _read_states(answer: ServerLists, at: datetime, grace_s: float) -> _States:
@@ -181,15 +181,15 @@ def _by_type(scenario: Scenario, states: _States, label: str) -> tuple[tuple[Fee
     values: list[FeedValue] = []
     notes = []
     for gpu, count in counts.items():
-        there, serving = min(count, present[gpu]), min(count, present[gpu] - out[gpu])
+        available, serving = min(count, present[gpu]), min(count, present[gpu] - out[gpu])
         if serving < count and unknown:
             notes.append(
                 f"{label}: {gpu}: fewer than the scenario's are known to serve, and {len(unknown)} nodes with GPUs "
                 f"cannot be told ({_listed(unknown)}): taken as before."
             )
             continue
-        values.append(_value(FeedKind.INVENTORY, gpu, float(there), label))
-        values.append(_value(FeedKind.LOST, gpu, float(there - serving), label))
+        values.append(_value(FeedKind.INVENTORY, gpu, float(available), label))
+        values.append(_value(FeedKind.LOST, gpu, float(available - serving), label))
         if present[gpu] > count:
             notes.append(
                 f"{label}: {gpu}: it has more than the scenario's {count}: a loss counts once fewer than these serve "
