@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from planner.runs.live.nodes import NodeFeed
+    from planner.runs.watching.live_feeds import LiveFeed
 
 
 class WatchAtHand:
@@ -127,6 +127,11 @@ def watch(
     feeds: str | Path | Sequence[str | Path],
     out: str | Path,
     *,
+    prometheus: str = "",
+    window: str = "5m",
+    name: str = "",
+    kubernetes: str = "",
+    kubeconfig: str | Path | None = None,
     run: str | Path | None = None,
     every_s: float = 60.0,
     simulate: bool = False,
@@ -135,8 +140,6 @@ def watch(
     stale_s: float | None = None,
     settings: Mapping[str, Any] | None = None,
     force: bool = False,
-    kubernetes: str = "",
-    kubeconfig: str | Path | None = None,
     **rules: float,
 ) -> Iterator[WatchStep]:
     """Follow feeds: each observation with its decision, once both are on the disk in `out`.
@@ -145,12 +148,14 @@ def watch(
     ...     if step.decision.fleet is not None: print(step.decision.reason)
     >>> watched = planner.load_watch("watched")
 
-    A watch in `out` goes on where it stood; its earlier steps do not come again. `run`: folder of the plan that stands
-    at first; `simulate`: the feeds' own times, as fast as plans are made; `ticks`: observations of this call;
-    `until_s`: none after it; `stale_s`: a feed that nobody has written for so long is told; `settings`: keys of the
-    scenario set anew; `kubernetes`: the context of a running cluster whose nodes are watched (`current`: the
-    kubeconfig's), `kubeconfig`: its file (None: KUBECONFIG, or ~/.kube/config); `rules`: fields of WatchSettings
-    (dwell_s, headroom, give_up, most_savings, ...).
+    A watch in `out` goes on where it stood; its earlier steps do not come again. `prometheus`: address of one that
+    tells the load beside the feeds, of which there may then be none ([]): the mean over `window` of the plan that was
+    exported under `name` (empty: the scenario's); its token is that of PLANNER_PROMETHEUS_TOKEN, where set. `run`:
+    folder of the plan that stands at first; `simulate`: the feeds' own times, as fast as plans are made; `ticks`:
+    observations of this call; `until_s`: none after it; `stale_s`: a feed that nobody has written for so long is told;
+    `settings`: keys of the scenario set anew; `kubernetes`: the context of a running cluster whose nodes are watched
+    (`current`: the kubeconfig's), `kubeconfig`: its file (None: KUBECONFIG, or ~/.kube/config); `rules`: fields of
+    WatchSettings (dwell_s, headroom, give_up, most_savings, ...).
 
     Raises InputError, with the first step, for what cannot be used.
     """
@@ -162,6 +167,7 @@ def watch(
     job = WatchJob(
         scenario=Path(scenario),
         feeds=tuple(map(Path, paths)),
+        live=(*_load(prometheus, window, name), *_nodes(kubernetes, kubeconfig)),
         out=Path(out),
         run=None if run is None else Path(run),
         every_s=every_s,
@@ -172,12 +178,20 @@ def watch(
         force=force,
         changes=tuple(Setting(key=key, value=value) for key, value in (settings or {}).items()),
         settings=watch_settings(**rules),
-        live=_nodes(kubernetes, kubeconfig),
     )
     return steps_of(job)
 
 
-def _nodes(context: str, kubeconfig: str | Path | None) -> "tuple[NodeFeed, ...]":
+def _load(prometheus: str, window: str, name: str) -> "tuple[LiveFeed, ...]":
+    if not prometheus:
+        return ()
+    from planner.runs.live.loads import PrometheusLoad
+    from planner.runs.live.prometheus import prometheus_at
+
+    return (PrometheusLoad(prometheus_at(prometheus), window, name),)
+
+
+def _nodes(context: str, kubeconfig: str | Path | None) -> "tuple[LiveFeed, ...]":
     if not context:
         return ()
     from planner.runs.live.kubernetes import kubernetes_at
