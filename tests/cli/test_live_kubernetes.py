@@ -180,6 +180,9 @@ def test_what_may_not_be_listed_is_noted_or_refused(planner: Command, server: Ap
     assert noted.status == EXIT_DONE
     assert "poddisruptionbudgets of policy: could not be listed (HTTP 403)" in noted.err
     assert "could not be listed" in Path("live.yaml").read_text()
+    strict = imported(planner, "--strict")
+    assert strict.status == EXIT_BAD_INPUT
+    assert "must be allowed to list poddisruptionbudgets of policy" in strict.err
     for resource, words in (("nodes", "must be allowed to list nodes"), ("/apis", "must be allowed to get /apis")):
         server.forbidden = {resource}
         refused = imported(planner)
@@ -196,6 +199,26 @@ def test_a_list_that_expires_is_begun_anew_once(planner: Command, server: ApiSer
     refused = imported(planner)
     assert refused.status == EXIT_BAD_INPUT
     assert "must answer /api/v1/nodes, got HTTP 410" in refused.err
+
+
+def test_a_node_whose_clock_is_ahead_ages_nothing_below_zero(planner: Command, server: ApiServer) -> None:
+    """Its pod began a second after the server's time, another a minute before."""
+    for name, started in (("b", "2026-11-27T12:00:01Z"), ("c", "2026-11-27T11:59:01Z")):
+        pod = kubectl_pod(name, "n-2", gpus=1)
+        pod["status"]["startTime"] = started
+        server.apply(pod)
+    assert imported(planner).status == EXIT_DONE
+    ages = {pod["name"]: pod.get("age_s") for pod in yaml.safe_load(Path("live.yaml").read_text())["pods"]}
+    assert (ages["b"], ages["c"]) == (0, 60)
+
+
+def test_a_proxy_is_not_told_what_stays_on_this_machine(
+    planner: Command, server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert imported(planner).status == EXIT_DONE
+    kubeconfig(Path("config"), server.url, token=SECRET, cluster={"proxy-url": "http://127.0.0.1:1"})
+    assert "must be https where credentials are sent to another machine" in imported(planner).err
 
 
 def test_nothing_secret_is_written_or_printed(planner: Command, server: ApiServer) -> None:

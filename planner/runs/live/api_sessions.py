@@ -35,10 +35,11 @@ MOST_ITEMS, MOST_PAGES = 1_000_000, 10_000
 _OK, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _GONE = 200, 401, 403, 404, 410
 
 
-def read_lists(address: ServerAddress, resources: Sequence[ApiResource]) -> ServerLists:
-    """The lists of resources over all namespaces. Raises InputError as `Kubernetes.read`."""
+def read_lists(address: ServerAddress, resources: Sequence[ApiResource], *, strict: bool) -> ServerLists:
+    """The lists of resources over all namespaces; `strict`: all of them are needed. Raises InputError as
+    `Kubernetes.read`."""
     with _client(address) as client:
-        session = _Session(address, client, bytes_left=MOST_OF_A_LIST, items_left=MOST_ITEMS)
+        session = _Session(address, client, strict=strict, bytes_left=MOST_OF_A_LIST, items_left=MOST_ITEMS)
         lists = {resource.kind: pages for resource in resources if (pages := session.pages(resource))}
     insecure = ((address.label, INSECURE),) if address.insecure else ()
     return ServerLists(
@@ -128,6 +129,7 @@ class _Session:
 
     address: ServerAddress
     client: ApiClient
+    strict: bool
     bytes_left: int
     items_left: int
     notes: list[tuple[str, str]] = field(default_factory=list)
@@ -168,7 +170,7 @@ class _Session:
     def _note_forbidden(self, resource: ApiResource) -> None:
         """InputError where the list is needed."""
         group = f" of {resource.group}" if resource.group else ""
-        if resource.needed:
+        if resource.needed or self.strict:
             raise InputError(
                 f"{self.address.label}: must be allowed to list {resource.name}{group} everywhere, got HTTP 403.",
                 hint=RBAC_HINT,
