@@ -77,6 +77,7 @@ def test_what_a_server_lists_is_what_kubectl_printed(planner: Command, server: A
     assert planner("cluster", "import", *saved, "--out", "saved.yaml").status == EXIT_DONE
     assert Path("live.yaml").read_text() == Path("saved.yaml").read_text()
     assert {asked.verb for asked in server.requests} == {"list", "get"}
+    assert all(asked.query.split("&")[0] == "limit=500" for asked in server.requests if asked.verb == "list")
     assert {asked.path for asked in server.requests if asked.verb == "get"} == {"/apis"}
 
 
@@ -359,6 +360,11 @@ def test_nobody_there(planner: Command) -> None:
         ("users: [{name: u, user: tell-nobody}]\n", "must be a kubeconfig"),
         ("users: [{user: {token: tell-nobody}}]\n", "must be a kubeconfig"),
         ("- tell-nobody\n", "must be a kubeconfig"),
+        (
+            "contexts: [{name: test, context: {cluster: c, user: u}}]\nusers: [{name: u, token: tell-nobody}]\n"
+            "clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n",
+            "its credentials must be usable, reading them failed: ConfigException.",
+        ),
         ("contexts: []\n", "must be a context of config, got 'test'. There are: none."),
         ("contexts: [{name: test, context: {cluster: c}}]\n", "must have a server as https://10.0.0.1:6443"),
         (
@@ -382,6 +388,7 @@ def test_kubeconfigs_that_lead_nowhere(planner: Command, text: str, words: str) 
         ({"token": SECRET}, "http://kubernetes.example:8080", "must be https where credentials are sent"),
         ({"username": "me", "password": SECRET}, "http://kubernetes.example:8080", "must be https where credentials"),
         ({"token": f"{SECRET}\nX-Evil: 1"}, "http://127.0.0.1:1", "its token must be one word"),
+        ({"token": f"{SECRET}\u00e9"}, "http://127.0.0.1:1", "its token must be one word"),
         ({"tokenFile": "nowhere"}, "http://127.0.0.1:1", "its credentials must be usable"),
         ({"client-certificate-data": SECRET}, "https://127.0.0.1:1", "its credentials must be usable"),
         ({"token": 5}, "http://127.0.0.1:1", "must answer"),
@@ -400,6 +407,18 @@ def test_credentials_that_cannot_be_used(planner: Command, user: dict[str, Any],
     assert refused.status == EXIT_BAD_INPUT
     assert words in refused.err
     assert SECRET not in refused.err
+
+
+def test_what_a_plugin_says_is_not_shown() -> None:
+    """In a process of its own, where nobody else listens to the client's log."""
+    Path("plugin").write_text(f"#!/bin/sh\necho {SECRET} >&2\nexit 1\n")
+    Path("plugin").chmod(0o755)
+    plugin = {"command": "./plugin", "apiVersion": "client.authentication.k8s.io/v1"}
+    kubeconfig(Path("config"), "http://127.0.0.1:1", user={"exec": plugin})
+    code = "from planner.runs.live.kubernetes import *; kubernetes_at('test', Path('config')).objects(['Node'])"
+    done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=False, timeout=60)
+    assert "its credential plugin plugin must give" in done.stderr
+    assert SECRET not in done.stdout + done.stderr
 
 
 def test_a_plugin_gives_the_token(planner: Command, server: ApiServer) -> None:
