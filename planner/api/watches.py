@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from planner.runs.watching.live_feeds import LiveFeed
+
 
 class WatchAtHand:
     """A watch at hand, as far as it has come. `record` is the frozen log; everything here is read from it.
@@ -128,6 +130,8 @@ def watch(
     prometheus: str = "",
     window: str = "5m",
     name: str = "",
+    kubernetes: str = "",
+    kubeconfig: str | Path | None = None,
     run: str | Path | None = None,
     every_s: float = 60.0,
     simulate: bool = False,
@@ -149,14 +153,13 @@ def watch(
     exported under `name` (empty: the scenario's); its token is that of PLANNER_PROMETHEUS_TOKEN, where set. `run`:
     folder of the plan that stands at first; `simulate`: the feeds' own times, as fast as plans are made; `ticks`:
     observations of this call; `until_s`: none after it; `stale_s`: a feed that nobody has written for so long is told;
-    `settings`: keys of the scenario set anew; `rules`: fields of WatchSettings (dwell_s, headroom, give_up,
-    most_savings, ...).
+    `settings`: keys of the scenario set anew; `kubernetes`: the context of a running cluster whose nodes are watched
+    (`current`: the kubeconfig's), `kubeconfig`: its file (None: KUBECONFIG, or ~/.kube/config); `rules`: fields of
+    WatchSettings (dwell_s, headroom, give_up, most_savings, ...).
 
     Raises InputError, with the first step, for what cannot be used.
     """
     from planner.files.scenario.settings import Setting
-    from planner.runs.live.loads import PrometheusLoad
-    from planner.runs.live.prometheus import prometheus_at
     from planner.runs.watching.watches import WatchJob, watch_settings
     from planner.runs.watching.watches import watch as steps_of
 
@@ -164,7 +167,7 @@ def watch(
     job = WatchJob(
         scenario=Path(scenario),
         feeds=tuple(map(Path, paths)),
-        live=(PrometheusLoad(prometheus_at(prometheus), window, name),) if prometheus else (),
+        live=(*_load(prometheus, window, name), *_nodes(kubernetes, kubeconfig)),
         out=Path(out),
         run=None if run is None else Path(run),
         every_s=every_s,
@@ -177,6 +180,24 @@ def watch(
         settings=watch_settings(**rules),
     )
     return steps_of(job)
+
+
+def _load(prometheus: str, window: str, name: str) -> "tuple[LiveFeed, ...]":
+    if not prometheus:
+        return ()
+    from planner.runs.live.loads import PrometheusLoad
+    from planner.runs.live.prometheus import prometheus_at
+
+    return (PrometheusLoad(prometheus_at(prometheus), window, name),)
+
+
+def _nodes(context: str, kubeconfig: str | Path | None) -> "tuple[LiveFeed, ...]":
+    if not context:
+        return ()
+    from planner.runs.live.kubernetes import kubernetes_at
+    from planner.runs.live.nodes import NodeFeed
+
+    return (NodeFeed(kubernetes=kubernetes_at(context, None if kubeconfig is None else Path(kubeconfig))),)
 
 
 def load_watch(folder: str | Path) -> WatchAtHand:

@@ -69,7 +69,9 @@ def import_cluster(sources: ClusterSources) -> Cluster:
     """The cluster that the sources describe together. InputError names the object and the field that is wrong."""
     require_usable(sources)
     taken_at = taken_at_of(sources)
-    answer = sources.kubernetes.read(resources_of(IMPORT)) if sources.kubernetes else ServerLists(lists={})
+    answer = ServerLists(lists={})
+    if sources.kubernetes is not None:
+        answer = sources.kubernetes.read(resources_of(IMPORT), strict=sources.strict)
     lists = read_kubectl(
         sources.kubectl,
         taken_at,

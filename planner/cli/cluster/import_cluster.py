@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
-from planner.cli.program.cluster_server import ClusterServer
 from planner.cli.program.option_records import with_records
+from planner.cli.program.shared_options import KubernetesFlags
 from planner.domain import Pod
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ Texts = list[str] | None
 @with_records
 def command(
     out: Annotated[Path, typer.Option(help="Cluster file to write, .yaml or .json.")],
-    server: ClusterServer,
+    source: KubernetesFlags,
     name: Annotated[str, typer.Option(help="Name of the cluster.")] = "imported",
     flextopo: Annotated[Paths, typer.Option(help="FlexTopo objects (YAML or JSON); several times.")] = None,
     nrt: Annotated[Paths, typer.Option(help="NodeResourceTopology objects; several times.")] = None,
@@ -88,7 +88,7 @@ def command(
             core_group_size=core_group_size,
             preempt_unclassed=preempt_unclassed,
             strict=strict,
-            kubernetes=server.reached(),
+            kubernetes=source.cluster(),
         )
     )
     write_cluster(cluster, out, force)

@@ -12,6 +12,7 @@ from planner.cli import screen
 from planner.errors import InputError
 
 if TYPE_CHECKING:
+    from planner.runs.live.kubernetes import Kubernetes
     from planner.runs.live.prometheus import Prometheus
 
 MOST_SEEDS = 1000
@@ -96,6 +97,34 @@ class PrometheusFlags:
         from planner.runs.live.prometheus import prometheus_at
 
         return prometheus_at(self.prometheus, self.token_file, self.ca_file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesFlags:
+    """Which running cluster is asked."""
+
+    kubernetes: Annotated[
+        str,
+        typer.Option(
+            metavar="CONTEXT",
+            help="Ask a running cluster, read-only: a context of the kubeconfig, or `current`.",
+            show_default=False,
+        ),
+    ] = ""
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="For --kubernetes. [default: KUBECONFIG, or ~/.kube/config]", show_default=False)
+    ] = None
+
+    def cluster(self) -> "Kubernetes | None":
+        """The cluster, not asked yet; None where none is named. Raises InputError as `kubernetes_at`, and for a
+        kubeconfig by itself."""
+        if not self.kubernetes:
+            if self.kubeconfig is not None:
+                raise InputError("--kubeconfig: goes with --kubernetes alone.", hint="Add --kubernetes current.")
+            return None
+        from planner.runs.live.kubernetes import kubernetes_at
+
+        return kubernetes_at(self.kubernetes, self.kubeconfig)
 
 
 def show_queries(queries: Mapping[str, str], then: str, *, as_json: bool) -> None:

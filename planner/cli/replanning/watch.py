@@ -1,5 +1,5 @@
-"""`planner watch`: prices, inventory, load and lost GPUs as files, or the load as engines count it; plans that follow
-them without flapping."""
+"""`planner watch`: prices, inventory, load and lost GPUs as files, the load as engines count it, lost GPUs as a cluster
+tells; plans that follow them without flapping."""
 
 import math
 import re
@@ -11,7 +11,7 @@ import typer
 from planner.cli import screen
 from planner.cli.plan import fleet_folders
 from planner.cli.program.option_records import with_records
-from planner.cli.program.shared_options import PrometheusFlags
+from planner.cli.program.shared_options import KubernetesFlags, PrometheusFlags
 from planner.cli.replanning.fleets import watch_fleet
 from planner.errors import InputError
 
@@ -42,6 +42,7 @@ def command(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the decision log and the plans; a watch in it goes on.")],
     source: PrometheusFlags,
+    server: KubernetesFlags,
     window: Annotated[
         str,
         typer.Option(
@@ -115,10 +116,11 @@ def command(
         return
     if once and ticks not in (None, 1):
         raise InputError(f"--once: is --ticks 1, got --ticks {ticks} too.", hint="Give one of the two.")
-    live = _live(source, window, name)
+    live = (*_load(source, window, name), *_nodes(server))
     if not feeds and not live:
         raise InputError(
-            "planner watch: must get --feed or --prometheus, got neither.", hint="Name what tells of load or prices."
+            "planner watch: must get --feed, --prometheus or --kubernetes, got none.",
+            hint="Name what tells of load, prices or lost GPUs.",
         )
     job = WatchJob(
         scenario=scenario,
@@ -144,7 +146,7 @@ def command(
     show(read_log(out), out, as_json=json)
 
 
-def _live(source: PrometheusFlags, window: str, name: str) -> "tuple[LiveFeed, ...]":
+def _load(source: PrometheusFlags, window: str, name: str) -> "tuple[LiveFeed, ...]":
     """The load that a Prometheus tells, where one is named."""
     endpoint = source.source()
     if endpoint is None:
@@ -160,15 +162,25 @@ def _acting(source: PrometheusFlags, repository: Path | None, window: str) -> "A
     """Where changes are committed, and who says that they stand."""
     if repository is None:
         return None
-    asked = source.source()
-    if asked is None:
+    endpoint = source.source()
+    if endpoint is None:
         raise InputError(
             "--repository: goes with --prometheus, which says when the next stage may follow.",
             hint="Name the Prometheus that scrapes the engines.",
         )
     from planner.runs.watching.acting import Acting
 
-    return Acting(path=repository, prometheus=asked, window=window, window_s=_seconds("--window", window))
+    return Acting(path=repository, prometheus=endpoint, window=window, window_s=_seconds("--window", window))
+
+
+def _nodes(server: KubernetesFlags) -> "tuple[LiveFeed, ...]":
+    """What of a cluster's nodes is lost, where one is named."""
+    cluster = server.cluster()
+    if cluster is None:
+        return ()
+    from planner.runs.live.nodes import NodeFeed
+
+    return (NodeFeed(kubernetes=cluster),)
 
 
 def _seconds(flag: str, text: str) -> float:

@@ -85,12 +85,11 @@ def resources_of_kinds(kinds: Iterable[str]) -> tuple[ApiResource, ...]:
 class ServerLists:
     """`lists`: pages by kind, as kubectl prints them; kinds that the server does not have, or may not be listed, are
     missing. `notes`: about what, and the note. `answered_at`: when the last page came, by the server's clock (None: it
-    did not say), `behind_s`: seconds that this clock is behind this machine's."""
+    did not say)."""
 
     lists: Mapping[str, tuple[Section, ...]]
     notes: tuple[tuple[str, str], ...] = ()
     answered_at: datetime | None = None
-    behind_s: float = 0.0
 
     def of_kinds(self, *kinds: str) -> tuple[Section, ...]:
         """Pages of these kinds, one kind after the other."""

@@ -4,9 +4,8 @@ Sources: Kubernetes, API concepts (limit, continue, 410 Gone, discovery by /apis
 """
 
 import logging
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -36,17 +35,17 @@ MOST_ITEMS, MOST_PAGES = 1_000_000, 10_000
 _OK, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _GONE = 200, 401, 403, 404, 410
 
 
-def read_lists(address: ServerAddress, resources: Sequence[ApiResource]) -> ServerLists:
-    """The lists of resources over all namespaces. Raises InputError as `Kubernetes.read`."""
+def read_lists(address: ServerAddress, resources: Sequence[ApiResource], *, strict: bool) -> ServerLists:
+    """The lists of resources over all namespaces; `strict`: all of them are needed. Raises InputError as
+    `Kubernetes.read`."""
     with _client(address) as client:
-        session = _Session(address, client)
+        session = _Session(address, client, strict=strict, bytes_left=MOST_OF_A_LIST, items_left=MOST_ITEMS)
         lists = {resource.kind: pages for resource in resources if (pages := session.pages(resource))}
     insecure = ((address.label, INSECURE),) if address.insecure else ()
     return ServerLists(
         lists=lists,
         notes=(*insecure, *session.notes),
         answered_at=session.answered_at,
-        behind_s=session.behind_s,
     )
 
 
@@ -54,7 +53,7 @@ def read_lists(address: ServerAddress, resources: Sequence[ApiResource]) -> Serv
 def _client(address: ServerAddress) -> Iterator[ApiClient]:
     """The official client with the context's credentials: without redirects, after which a token might go elsewhere."""
     configuration = _configuration(address)
-    configuration.retries = 0
+    configuration.retries = False  # neither tries again nor follows
     configuration.refresh_api_key_hook = None
     if address.is_this_machine:
         configuration.proxy = None
@@ -130,12 +129,12 @@ class _Session:
 
     address: ServerAddress
     client: ApiClient
+    strict: bool
+    bytes_left: int
+    items_left: int
     notes: list[tuple[str, str]] = field(default_factory=list)
     answered_at: datetime | None = None
-    behind_s: float = 0.0
     versions: dict[str, tuple[str, ...]] | None = None
-    bytes_left: int = MOST_OF_A_LIST
-    items_left: int = MOST_ITEMS
 
     def pages(self, resource: ApiResource) -> tuple[Section, ...]:
         """All pages of a list; none where the server does not have it, or an optional one may not be listed."""
@@ -171,7 +170,7 @@ class _Session:
     def _note_forbidden(self, resource: ApiResource) -> None:
         """InputError where the list is needed."""
         group = f" of {resource.group}" if resource.group else ""
-        if resource.needed:
+        if resource.needed or self.strict:
             raise InputError(
                 f"{self.address.label}: must be allowed to list {resource.name}{group} everywhere, got HTTP 403.",
                 hint=RBAC_HINT,
@@ -227,11 +226,8 @@ class _Session:
         return response.status, parse_json(text, file=f"{self.address.label} ({path.rpartition('/')[2]})")
 
     def _note_time(self, date: str) -> None:
-        try:
+        with suppress(ValueError):
             self.answered_at = parsedate_to_datetime(date).astimezone(UTC)
-        except ValueError:
-            return
-        self.behind_s = time.time() - self.answered_at.timestamp()
 
     def _unreachable(self, error: Exception) -> InputError:
         """The innermost reason: the outer ones repeat the address."""

@@ -28,15 +28,15 @@ class Kubernetes:
         """Names it in errors and notes; no secret."""
         return self.address.label
 
-    def read(self, resources: Sequence[ApiResource]) -> ServerLists:
-        """The lists of these resources over all namespaces.
+    def read(self, resources: Sequence[ApiResource], *, strict: bool = False) -> ServerLists:
+        """The lists of these resources over all namespaces; `strict`: all of them are needed.
 
         Raises InputError where nothing answers, the credentials are refused, what is needed may not be listed, or what
         answers is no API server.
         """
         from planner.runs.live.api_sessions import read_lists  # noqa: PLC0415  (the client takes a while to load)
 
-        return read_lists(self.address, resources)
+        return read_lists(self.address, resources, strict=strict)
 
     def objects(self, kinds: Sequence[str]) -> list[dict[str, Any]]:
         """Objects of these kinds as documents, each with its kind and apiVersion; raises as `read`. They may hold
