@@ -56,14 +56,14 @@ _SMALLER_DEFAULTS = frozenset({("vllm", "A100")})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
     """What the user says of all services, or of one by its name (then `NAME`): workload, levels, rate (requests/s).
-    `prices`: USD per GPU and hour. `inventory`: GPUs at hand by type, those that run among them. `headroom`: share of
+    `prices`: USD per GPU and hour. `free`: GPUs that nothing has, by type. `headroom`: share of
     the rate that must be promised beyond it; `least_servers`: copies that a model keeps, where it has so many."""
 
     workloads: Mapping[str, object] = field(default_factory=dict)
     levels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     rates: Mapping[str, float] = field(default_factory=dict)
     prices: Mapping[str, float] = field(default_factory=dict)
-    inventory: Mapping[str, int] = field(default_factory=dict)
+    free: Mapping[str, int] = field(default_factory=dict)
     policy: str = "random"
     headroom: float = 0.2
     least_servers: int = 2
@@ -117,8 +117,8 @@ class RebuiltService:
         return sum(inventory.item(d.gpu).price_usd_per_gpu_hour * d.claimed_gpus for d in self.service.deployments)
 
 
-def rebuilt(service: RunningService, terms: Terms, base: Path, measured: Measured | None = None) -> RebuiltService:
-    """The plan of a service's servers; paths of the terms are relative to `base`.
+def rebuilt(service: RunningService, terms: Terms, measured: Measured | None = None) -> RebuiltService:
+    """The plan of a service's servers; paths of the terms are relative to the current folder.
 
     Raises InputError where its scenario cannot be read, InfeasibleError where the servers hold the levels at no load.
     """
@@ -126,7 +126,7 @@ def rebuilt(service: RunningService, terms: Terms, base: Path, measured: Measure
     profile, notes = _profile(service)
     model = _weights_of(service, notes)
     document = _document(service, terms, measured, profile, model)
-    scenario = scenario_of(document, measured, base)
+    scenario = scenario_of(document, measured)
     question = posed(scenario)
     deployments = sorted(service.deployments, key=lambda d: d.label)
     pools, excess = [], []
@@ -135,7 +135,7 @@ def rebuilt(service: RunningService, terms: Terms, base: Path, measured: Measure
         pools.append(pool)
         if flag > pool.server.batch_size:
             excess.append((deployment, flag, pool.server.batch_size))
-        notes += [f"{deployment.name}: {note}" for note in deployment.start.notes]
+        notes += [f"{deployment.label}: {note}" for note in deployment.start.notes]
     _require_halves(service, pools)
     pools = list(named_pools(pools))
     with open_evaluator(question) as evaluator:
@@ -152,10 +152,10 @@ def rebuilt(service: RunningService, terms: Terms, base: Path, measured: Measure
     )
 
 
-def scenario_of(document: Mapping[str, object], measured: Measured, base: Path) -> Scenario:
+def scenario_of(document: Mapping[str, object], measured: Measured) -> Scenario:
     """The scenario of a document, with the calibration."""
     scenario = files.scenario_from_document(
-        document, origin=f"service {document['name']}", base=base, summarize=summarize
+        document, origin=f"service {document['name']}", base=Path.cwd(), summarize=summarize
     )
     return replace(scenario, cost=replace(scenario.cost, calibration=measured.calibration))
 
@@ -181,14 +181,13 @@ def _document(
     objective: Document = {"kind": "rate"}
     if measured.rate_rps:
         objective["demand_rps"] = measured.rate_rps
-    prices = {gpu: usd for gpu, usd in terms.prices.items() if gpu in gpus or gpu in terms.inventory}
+    prices = {gpu: usd for gpu, usd in terms.prices.items() if gpu in gpus or gpu in terms.free}
     levels = terms.level(service.name)
     return {
         "name": service.name,
         "model": model,
         "workload": terms.workload(service.name),
-        "inventory": {gpu: max(count, terms.inventory.get(gpu, 0)) for gpu, count in gpus.items()}
-        | {gpu: count for gpu, count in terms.inventory.items() if gpu not in gpus},
+        "inventory": {gpu: gpus.get(gpu, 0) + terms.free.get(gpu, 0) for gpu in sorted({*gpus, *terms.free})},
         **({"prices_usd_per_gpu_hour": prices} if prices else {}),
         **({"slo": dict(levels)} if levels else {}),
         "engine": {"name": profile.name, "version": profile.version},
@@ -212,13 +211,13 @@ def _profile(service: RunningService) -> tuple[EngineProfile, list[str]]:
     ordered = sorted(profiles, key=lambda profile: version_numbers(profile.version))
     if not service.version:
         profile = files.load_engine(service.engine)
-        return profile, [f"no image tells the version of {service.engine}: taken to be {profile.version}"]
+        return profile, [f"No image tells the version of {service.engine}: taken to be {profile.version}"]
     numbers = version_numbers(service.version)
     place = bisect_right([version_numbers(profile.version) for profile in ordered], numbers)
     profile = ordered[max(0, place - 1)]
     if version_numbers(profile.version) == numbers:
         return profile, []
-    return profile, [f"{service.engine} {service.version} has no profile: rules and kernels are those of {profile}"]
+    return profile, [f"Version {service.version} of {service.engine} has no profile: rules and kernels are those of {profile}"]
 
 
 def _weights_of(service: RunningService, notes: list[str]) -> str:
@@ -236,7 +235,7 @@ def _weights_of(service: RunningService, notes: list[str]) -> str:
             f"that format, {service.model} has others, and there is no model {twin}.",
             hint=f"Name a file that has them: --model {service.deployments[0].name}=FILE.",
         ) from None
-    notes.append(f"weights are quantised when they are loaded ({sorted(asked_for)[0]}): priced as {twin}")
+    notes.append(f"Weights are quantised when they are loaded ({sorted(asked_for)[0]}): priced as {twin}")
     return twin
 
 

@@ -1,0 +1,204 @@
+"""`planner advise`: what runs without a plan, what it wastes and breaks, and what to change of it first."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import screen
+from planner.cli.program.option_records import with_records
+from planner.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planner.domain.serving.observed import ObservedSeries
+    from planner.runs.live.advice.advising import AdvisedFolder
+    from planner.runs.live.advice.finding import FoundEngines
+    from planner.runs.live.advice.options import Typed
+
+
+@with_records
+def command(
+    answers: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Answers of Prometheus (JSON) to the queries of --queries.", show_default=False),
+    ] = None,
+    manifests: Annotated[
+        Path | None,
+        typer.Option(help="Folder of Kubernetes objects, YAML or JSON: any, as they run.", show_default=False),
+    ] = None,
+    queries: Annotated[bool, typer.Option("--queries", help="Print the queries, as commands, and stop.")] = False,
+    prometheus: Annotated[
+        str, typer.Option(help="Ask a Prometheus there, as http://localhost:9090.", show_default=False)
+    ] = "",
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="Its bearer token. [default: PLANNER_PROMETHEUS_TOKEN, where it is set]", show_default=False),
+    ] = None,
+    ca_file: Annotated[
+        Path | None, typer.Option(help="Certificates to trust. [default: the machine's]", show_default=False)
+    ] = None,
+    window: Annotated[str, typer.Option(help="The last so long, as 1h or 30m.")] = "1h",
+    workload: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A shipped name, a workload file or a trace; of one service: SERVICE=FILE.", show_default=False
+        ),
+    ] = None,
+    slo: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Levels, as ttft_ms=2000, tpot_ms=50 or percentile=90; of one service: SERVICE:tpot_ms=50.",
+            show_default=False,
+        ),
+    ] = None,
+    rps: Annotated[
+        list[str] | None,
+        typer.Option(help="Requests/s where no metrics tell; of one service: SERVICE=5.", show_default=False),
+    ] = None,
+    gpu: Annotated[
+        list[str] | None,
+        typer.Option(help="GPU type of a deployment that no label tells: NAME=H100.", show_default=False),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="Model of a deployment: NAME=MODEL, a shipped name or a file.", show_default=False),
+    ] = None,
+    inventory: Annotated[
+        str | None,
+        typer.Option(help="All GPUs at hand, as H100=32. [default: what runs, and free nodes]", show_default=False),
+    ] = None,
+    prices: Annotated[
+        str | None, typer.Option(help="USD per GPU and hour: a file, or H100=2.2,A100=1.1.", show_default=False)
+    ] = None,
+    router: Annotated[str, typer.Option(help="Who chooses today: random (a Service), round_robin, least_work.")] = "random",
+    headroom: Annotated[float, typer.Option(help="Share of what comes that promises must cover beyond it.")] = 0.2,
+    least_servers: Annotated[
+        int, typer.Option(min=1, max=1000, help="Copies of a model that are left, where it has so many.")
+    ] = 2,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the advice, the plans and scenarios.", show_default=False)
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace advice that exists.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Find engines that run without a plan: what they serve, waste and break, and the first three changes in USD."""
+    from planner import files
+    from planner.runs.live.advice import advising
+    from planner.runs.live.advice.options import Typed
+
+    if prometheus and answers:
+        raise InputError("planner advise: answer files go without --prometheus.", hint="Leave one of them out.")
+    if not prometheus and (token_file or ca_file):
+        raise InputError("--token-file, --ca-file: go with --prometheus alone.", hint="Leave them out.")
+    typed = Typed.of(
+        workload=workload or [],
+        slo=slo or [],
+        rps=rps or [],
+        gpu=gpu or [],
+        model=model or [],
+        inventory=inventory,
+        prices=prices,
+        router=router,
+        headroom=headroom,
+        least_servers=least_servers,
+        window=window,
+    )
+    engines, source = _found(manifests, typed)
+    if queries:
+        _show_queries(engines, typed, as_json=json)
+        return
+    if out is not None:
+        files.claim_folder(out, advising.KINDS, force=force)
+    series = _series(engines, answers or [], prometheus, token_file, ca_file, typed)
+    terms = typed.terms(engines)
+    advised = advising.advise(
+        engines,
+        terms,
+        series,
+        source=source,
+        out=out or Path("advised"),
+        tell=(lambda _step: None) if quiet or json else screen.show_note,
+    )
+    if out is not None:
+        advising.write_advice(out, advised, force=force)
+    _show(advised, out, as_json=json)
+
+
+def _found(manifests: Path | None, typed: "Typed") -> "tuple[FoundEngines, str]":
+    from planner.runs.live.advice.finding import find_engines, objects_of_folder
+
+    if manifests is None:
+        raise InputError(
+            "planner advise: must be told where engines run.",
+            hint="planner advise --manifests FOLDER reads objects that kubectl wrote.",
+        )
+    return find_engines(objects_of_folder(manifests), typed.hints, str(manifests)), str(manifests)
+
+
+def _series(
+    engines: "FoundEngines",
+    answers: list[Path],
+    prometheus: str,
+    token_file: Path | None,
+    ca_file: Path | None,
+    typed: "Typed",
+) -> "Sequence[ObservedSeries]":
+    from planner import files
+
+    if not prometheus:
+        return files.load_answers(answers, sparse=True) if answers else ()
+    from planner.runs.live.advice.asking import ask
+    from planner.runs.live.prometheus import prometheus_at
+
+    return ask(prometheus_at(prometheus, token_file, ca_file), engines.services, typed.window)
+
+
+def _show_queries(engines: "FoundEngines", typed: "Typed", *, as_json: bool) -> None:
+    from planner.runs.live.advice.asking import queries_of
+
+    queries = queries_of(engines.services, typed.window)
+    if as_json:
+        screen.show_json(queries)
+        return
+    screen.show_text("# PROMETHEUS: where it answers, as http://localhost:9090; then planner advise ... *.json")
+    for name, query in queries.items():
+        parameter = shlex.quote(f"query={query}")
+        screen.show_text(f'curl -sfG "$PROMETHEUS/api/v1/query" --data-urlencode {parameter} -o {name}.json')
+
+
+def _show(advised: "AdvisedFolder", out: Path | None, *, as_json: bool) -> None:
+    from planner.report import advice as tables
+
+    advice = advised.advice
+    if as_json:
+        screen.show_json({"folder": None if out is None else str(out), **tables.advice_document(advice)})
+        return
+    screen.show_prose(tables.advice_verdict(advice))
+    if advice.services:
+        screen.show_table("What runs", *tables.services_table(advice).words())
+    for service in advice.services:
+        for line in service.breaks:
+            screen.show_prose(f"{service.name}: {line}")
+    if advice.changes:
+        screen.show_table("What to change first", *tables.changes_table(advice).words())
+    for number, change in enumerate(advice.changes, start=1):
+        screen.show_text(f"Change {number}: {change.summary}")
+        for step in change.steps:
+            screen.show_prose(f"  {step}")
+    for deployment, reasons in advice.gaps:
+        screen.show_warning(f"not judged: {deployment.where}: {'; '.join(reasons)}")
+    for service in advice.services:
+        for note in service.notes:
+            screen.show_note(f"note: {service.name}: {note}")
+    if out is None:
+        screen.show_text("Nothing is written: --out FOLDER writes the advice, and plans to go on with.")
+        return
+    for warning in advised.warnings:
+        screen.show_warning(warning)
+    screen.show_text(f"Written to {out}")
+    if advice.next_command:
+        screen.show_text(f"To plan it anew: {advice.next_command}")
