@@ -7,7 +7,6 @@ from planner.domain.layout import ParallelConfig, Phase
 from planner.domain.plan import Plan
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStart:
     """What an engine's command line says. Names are as they stand there; numbers are None where a flag is left to the

@@ -182,14 +182,9 @@ def advice_document(advice: Advice) -> dict[str, Any]:
             }
             for service in advice.services
         ],
-        "changes": [
-            {**record(_EXACT_CHANGE, change), "steps": list(change.steps)}
-            for change in advice.changes
-        ],
+        "changes": [{**record(_EXACT_CHANGE, change), "steps": list(change.steps)} for change in advice.changes],
         "further_changes": advice.further,
-        "not_judged": [
-            {**_deployment(deployment), "reasons": list(reasons)} for deployment, reasons in advice.gaps
-        ],
+        "not_judged": [{**_deployment(deployment), "reasons": list(reasons)} for deployment, reasons in advice.gaps],
         "next": advice.next_command or None,
     }
 

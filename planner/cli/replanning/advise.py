@@ -73,7 +73,9 @@ def command(
     prices: Annotated[
         str | None, typer.Option(help="USD per GPU and hour: a file, or H100=2.2,A100=1.1.", show_default=False)
     ] = None,
-    router: Annotated[str, typer.Option(help="Who chooses today: random (a Service), round_robin, least_work.")] = "random",
+    router: Annotated[
+        str, typer.Option(help="Who chooses today: random (a Service), round_robin, least_work.")
+    ] = "random",
     headroom: Annotated[float, typer.Option(help="Share of what comes that promises must cover beyond it.")] = 0.2,
     least_servers: Annotated[
         int, typer.Option(min=1, max=1000, help="Copies of a model that are left, where it has so many.")
@@ -107,7 +109,7 @@ def command(
         least_servers=least_servers,
         window=window,
     )
-    engines, source = _found(manifests, typed)
+    engines, source = _engines_of(manifests, typed)
     if queries:
         _show_queries(engines, typed, as_json=json)
         return
@@ -128,7 +130,7 @@ def command(
     _show(advised, out, as_json=json)
 
 
-def _found(manifests: Path | None, typed: "Typed") -> "tuple[FoundEngines, str]":
+def _engines_of(manifests: Path | None, typed: "Typed") -> "tuple[FoundEngines, str]":
     from planner.runs.live.advice.finding import find_engines, objects_of_folder
 
     if manifests is None:
@@ -177,6 +179,22 @@ def _show(advised: "AdvisedFolder", out: Path | None, *, as_json: bool) -> None:
     if as_json:
         screen.show_json({"folder": None if out is None else str(out), **tables.advice_document(advice)})
         return
+    _show_findings(advised)
+    if out is None:
+        screen.show_text("Nothing is written: --out FOLDER writes the advice, and plans to go on with.")
+        return
+    for warning in advised.warnings:
+        screen.show_warning(warning)
+    screen.show_text(f"Written to {out}")
+    if advice.next_command:
+        screen.show_text(f"To plan it anew: {advice.next_command}")
+
+
+def _show_findings(advised: "AdvisedFolder") -> None:
+    """What runs, what breaks, what to change, what cannot be judged, what it all rests on."""
+    from planner.report import advice as tables
+
+    advice = advised.advice
     screen.show_prose(tables.advice_verdict(advice))
     if advice.services:
         screen.show_table("What runs", *tables.services_table(advice).words())
@@ -186,19 +204,10 @@ def _show(advised: "AdvisedFolder", out: Path | None, *, as_json: bool) -> None:
     if advice.changes:
         screen.show_table("What to change first", *tables.changes_table(advice).words())
     for number, change in enumerate(advice.changes, start=1):
-        screen.show_text(f"Change {number}: {change.summary}")
-        for step in change.steps:
-            screen.show_prose(f"  {step}")
+        steps = "".join(f"\n  {step}" for step in change.steps)
+        screen.show_text(f"Change {number}: {change.summary}{steps}")
     for deployment, reasons in advice.gaps:
         screen.show_warning(f"not judged: {deployment.where}: {'; '.join(reasons)}")
     for service in advice.services:
         for note in service.notes:
             screen.show_note(f"note: {service.name}: {note}")
-    if out is None:
-        screen.show_text("Nothing is written: --out FOLDER writes the advice, and plans to go on with.")
-        return
-    for warning in advised.warnings:
-        screen.show_warning(warning)
-    screen.show_text(f"Written to {out}")
-    if advice.next_command:
-        screen.show_text(f"To plan it anew: {advice.next_command}")

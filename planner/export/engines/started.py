@@ -244,13 +244,13 @@ class _Reader:
 
     def _model(self) -> str:
         positional = next((values for flag, values in flags_of(self.words) if not flag), [])
-        named = self._text("model") or (positional[0] if positional and self.dialect.gives_model else "")
-        if not named:
+        model = self._text("model") or (positional[0] if positional and self.dialect.gives_model else "")
+        if not model:
             self.gaps.append("its command line must name a model, names none")
-        elif "$" in named:
-            self.gaps.append(f"the model must stand in its command line or environment, got {named!r}")
+        elif "$" in model:
+            self.gaps.append(f"the model must stand in its command line or environment, got {model!r}")
             return ""
-        return re.sub(r"//[^/@]*@", "//", named)  # a password in an address is nobody's business
+        return re.sub(r"//[^/@]*@", "//", model)  # a password in an address is nobody's business
 
     def _parallel(self, groups: int, *, apart: bool) -> ParallelConfig:
         tp, pp = self._count("tp", 1), self._count("pp", 1)
@@ -289,7 +289,7 @@ class _Reader:
         if name not in self.values:
             return default
         count = whole_number(self._text(name))
-        if not 0 < count <= MOST:
+        if not 0 < count <= LARGEST:
             self.gaps.append(f"--{self.dialect.fields[name][0]} must be a number above 0, got {self._shown(name)}")
             return default
         return count
@@ -301,7 +301,7 @@ class _Reader:
             return None
         match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)([kKmM]?)", text)
         tokens = int(float(match[1]) * _SCALES.get(match[2], 1)) if match else 0
-        if not 0 < tokens <= MOST:
+        if not 0 < tokens <= LARGEST:
             self.notes.append(f"--{self.dialect.fields[name][0]} must be a number above 0, got {self._shown(name)}")
             return None
         return tokens
@@ -323,7 +323,7 @@ class _Reader:
         return repr(self._text(name)[:40])
 
 
-MOST = 1_000_000_000
+LARGEST = 1_000_000_000
 """Of any count."""
 
 

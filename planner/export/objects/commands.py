@@ -22,9 +22,7 @@ ConfigMaps = Mapping[str, Mapping[str, str]]
 def container_commands(container: Mapping[str, Any], maps: ConfigMaps) -> Iterator[tuple[str, ...]]:
     """Every simple command that a container runs, in order. Words that cannot be filled in stay as they are."""
     environment = _environment(container, maps)
-    words = [
-        _filled(word, environment) for key in ("command", "args") for word in _words(container.get(key))
-    ]
+    words = [_filled(word, environment) for key in ("command", "args") for word in _words(container.get(key))]
     script = _script(words)
     if script is None:
         yield tuple(words)
@@ -48,7 +46,7 @@ def _script(words: Sequence[str]) -> str | None:
 
 def shell_commands(script: str, environment: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
     """The simple commands of a script; none of one that a shell would not take."""
-    known = dict(environment)
+    values = dict(environment)
     joined = re.sub(r"^[ \t]*#.*$", "", re.sub(r"\\\r?\n", " ", script), flags=re.MULTILINE)
     lexer = shlex.shlex(joined, posix=True, punctuation_chars=_PUNCTUATION)
     lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
@@ -57,8 +55,8 @@ def shell_commands(script: str, environment: Mapping[str, str]) -> Iterator[tupl
     except ValueError:
         return
     for command in _split(words):
-        filled = [_BY_SHELL.sub(lambda match: _of_shell(match, known), word) for word in command]
-        remaining = _after_assignments(filled, known)
+        filled = [_BY_SHELL.sub(lambda match: _of_shell(match, values), word) for word in command]
+        remaining = _after_assignments(filled, values)
         if remaining:
             yield tuple(remaining)
 
@@ -74,25 +72,23 @@ def _split(words: Sequence[str]) -> Iterator[list[str]]:
     yield command
 
 
-def _after_assignments(words: list[str], known: dict[str, str]) -> list[str]:
+def _after_assignments(words: list[str], values: dict[str, str]) -> list[str]:
     """The command without `NAME=value` before it, which the script knows from then on."""
     while words and (match := re.fullmatch(r"([A-Za-z_]\w*)=(.*)", words[0])):
-        known[match[1]] = match[2]
+        values[match[1]] = match[2]
         words = words[1:]
     exported = [re.fullmatch(r"([A-Za-z_]\w*)=(.*)", word) for word in words[1:]] if words[:1] == ["export"] else []
-    known.update({match[1]: match[2] for match in exported if match})
+    values.update({match[1]: match[2] for match in exported if match})
     return words
 
 
-def _of_shell(match: re.Match[str], known: Mapping[str, str]) -> str:
+def _of_shell(match: re.Match[str], values: Mapping[str, str]) -> str:
     name, default = match[1] or match[3], match[2]
-    return known.get(name, match[0] if default is None else default)
+    return values.get(name, match[0] if default is None else default)
 
 
 def _filled(word: str, environment: Mapping[str, str]) -> str:
-    return _BY_KUBERNETES.sub(
-        lambda match: "$" if match[0] == "$$" else environment.get(match[1], match[0]), word
-    )
+    return _BY_KUBERNETES.sub(lambda match: "$" if match[0] == "$$" else environment.get(match[1], match[0]), word)
 
 
 def _environment(container: Mapping[str, Any], maps: ConfigMaps) -> dict[str, str]:

@@ -16,7 +16,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import yaml
+
 from planner.domain.advice import RunningDeployment
+from planner.errors import InputError
+from planner.export.checking.items import listed
 from planner.export.engines.started import (
     Dialect,
     dialect_of,
@@ -26,7 +30,7 @@ from planner.export.engines.started import (
     image_version,
 )
 from planner.export.objects.commands import ConfigMaps, container_commands
-from planner.export.objects.documents import whole_number
+from planner.export.objects.documents import json_document, whole_number, yaml_documents
 from planner.export.objects.pods import GPU_RESOURCES
 
 _TEMPLATED = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
@@ -84,13 +88,36 @@ class ForeignObject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _Template:
     """A template of pods: where it stands, copies, pods of each, and the PodSpecs of which any may run the engine."""
 
     copies: int
     pods: int
     specs: tuple[tuple[str, Mapping[str, Any]], ...]
     by_nodes: bool = False
+
+
+def foreign_objects(texts: Mapping[str, str], origin: str) -> tuple[ForeignObject, ...]:
+    """The objects of files (name -> text), lists unpacked; what is no object is passed over. Raises InputError for a
+    text that is neither YAML nor JSON."""
+    return tuple(
+        ForeignObject(file=name, body=body)
+        for name, text in texts.items()
+        for body in _bodies(f"{origin}/{name}", text)
+        if isinstance(body, Mapping) and isinstance(body.get("metadata"), Mapping)
+    )
+
+
+def _bodies(file: str, text: str) -> Iterator[object]:
+    try:
+        documents = [json_document(text)] if file.endswith(".json") else list(yaml_documents(text))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{file}: must be YAML or JSON, got: {' '.join(str(error).split())[:200]}",
+            hint="Render templates first (helm template), or write what runs: kubectl get deploy,sts -A -o yaml.",
+        ) from None
+    for document in documents:
+        yield from listed(document)
 
 
 def running_deployments(objects: Sequence[ForeignObject]) -> tuple[RunningDeployment, ...]:
@@ -120,7 +147,7 @@ def _is_passed_over(
 ) -> bool:
     if not item.name or item.kind in _PASSED_OVER or item.kind in _SCALERS:
         return True
-    if item.kind == _POD or item.kind == "ReplicaSet":
+    if item.kind in (_POD, "ReplicaSet"):
         return bool(item.owners)  # their owner is read, or cannot be: then nobody knows what makes them
     if item.kind in (*_TEMPLATED, _SETS):
         return any(owner in present and owner[0] in (*_TEMPLATED, _SETS) for owner in item.owners)
@@ -128,20 +155,18 @@ def _is_passed_over(
 
 
 def _of_object(item: ForeignObject, maps: ConfigMaps) -> Iterator[RunningDeployment]:
-    for part, found in enumerate(_templates(item)):
-        started = next(
-            (engine for path, spec in found.specs for engine in _engines(item, path, spec, maps)), None
-        )
+    for number, part in enumerate(_templates(item)):
+        started = next((engine for path, spec in part.specs for engine in _engines(item, path, spec, maps)), None)
         if started is None:
             continue
-        pods = max(found.pods, started.start.nodes if found.by_nodes else 1)
-        copies = found.copies // pods if found.by_nodes else found.copies
+        pods = max(part.pods, started.start.nodes if part.by_nodes else 1)
+        copies = part.copies // pods if part.by_nodes else part.copies
         gaps = list(started.gaps)
-        if found.by_nodes and found.copies % pods:
-            gaps.append(f"its replicas must be a multiple of the {pods} nodes of a copy, got {found.copies}")
-        name = item.name if not part else f"{item.name}-{part + 1}"
-        named = replace(started, name=name, copies=copies, pods_per_copy=pods, gaps=tuple(gaps))
-        yield _checked(named)
+        if part.by_nodes and part.copies % pods:
+            gaps.append(f"its replicas must be a multiple of the {pods} nodes of a copy, got {part.copies}")
+        name = item.name if not number else f"{item.name}-{number + 1}"
+        counted = replace(started, name=name, copies=copies, pods_per_copy=pods, gaps=tuple(gaps))
+        yield _checked(counted)
 
 
 def _checked(deployment: RunningDeployment) -> RunningDeployment:
@@ -156,22 +181,22 @@ def _checked(deployment: RunningDeployment) -> RunningDeployment:
     return replace(deployment, gaps=tuple(gaps))
 
 
-def _templates(item: ForeignObject) -> Iterator[_Found]:
+def _templates(item: ForeignObject) -> Iterator[_Template]:
     spec = _below(item.body, "spec")
     replicas = _count(spec.get("replicas"), 1)
     if item.kind == _POD:
-        yield _Found(copies=1, pods=1, specs=(("spec", spec),))
+        yield _Template(copies=1, pods=1, specs=(("spec", spec),))
     elif item.kind in _TEMPLATED:
         template = _below(spec, "template", "spec")
-        yield _Found(copies=replicas, pods=1, specs=(("spec.template.spec", template),), by_nodes=True)
+        yield _Template(copies=replicas, pods=1, specs=(("spec.template.spec", template),), by_nodes=True)
     elif item.kind == _SETS:
         group = _below(spec, "leaderWorkerTemplate")
         names = [name for name in ("leaderTemplate", "workerTemplate") if isinstance(group.get(name), Mapping)]
         specs = tuple((f"spec.leaderWorkerTemplate.{name}.spec", _below(group, name, "spec")) for name in names)
-        yield _Found(copies=replicas, pods=_count(group.get("size"), 1), specs=specs)
+        yield _Template(copies=replicas, pods=_count(group.get("size"), 1), specs=specs)
     else:
         for path, pod, copies in _pod_specs(spec, "spec", 1):
-            yield _Found(copies=copies, pods=1, specs=((path, pod),))
+            yield _Template(copies=copies, pods=1, specs=((path, pod),))
 
 
 def _pod_specs(node: object, path: str, copies: int, depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any], int]]:
@@ -199,9 +224,7 @@ def _gpus_beside(node: Mapping[str, Any]) -> object:
     return _below(node, "resources", "limits").get("gpu", 0)
 
 
-def _engines(
-    item: ForeignObject, path: str, spec: Mapping[str, Any], maps: ConfigMaps
-) -> Iterator[RunningDeployment]:
+def _engines(item: ForeignObject, path: str, spec: Mapping[str, Any], maps: ConfigMaps) -> Iterator[RunningDeployment]:
     """The engines among the containers of a pod; init containers run none."""
     for container in _mappings(spec.get("containers")):
         image = str(container.get("image") or "")

@@ -300,9 +300,7 @@ def _as_they_are(
     return _of_priced(evaluator, priced, scratch, saved.provenance.solver)
 
 
-def _of_priced(
-    evaluator: Evaluator, priced: PricedPools, scratch: BucketChoice | None, solver: str
-) -> ProposedPlan:
+def _of_priced(evaluator: Evaluator, priced: PricedPools, scratch: BucketChoice | None, solver: str) -> ProposedPlan:
     layout = layout_of(priced.pools)
     evaluator.remember_pools(layout, priced, solver)
     result = given(layout, evaluator)

@@ -1,10 +1,10 @@
 """Advice on what runs: found, rebuilt, held beside its metrics, and changed; and its folder.
 
-    advise.md, advise.json, advise.csv, changes.csv   what is told
-    services/NAME/                                    a run folder: the service as it runs
-    changes/1, 2, 3                                   run folders: the service after each change
-    calibrations/NAME.yaml, scenarios/NAME.yaml       to plan anew: `planner plan`
-    fleet.yaml                                        all services on one inventory, where there are several
+advise.md, advise.json, advise.csv, changes.csv   what is told
+services/NAME/                                    a run folder: the service as it runs
+changes/1, 2, 3                                   run folders: the service after each change
+calibrations/NAME.yaml, scenarios/NAME.yaml       to plan anew: `planner plan`
+fleet.yaml                                        all services on one inventory, where there are several
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from planner.runs.live.advice.asking import ObservedService, observed_service, w
 from planner.runs.live.advice.changes import changes_of, cumulative, fewer_copies
 from planner.runs.live.advice.finding import FoundEngines, RunningService
 from planner.runs.live.advice.rebuilding import RebuiltService, Terms, rebuilt
-from planner.runs.live.advice.states import Pooled
+from planner.runs.live.advice.states import Pooled, resized
 from planner.runs.live.advice.writing import written_plans
 from planner.units import MS_PER_S
 
@@ -81,7 +81,9 @@ def advise(
         except (InfeasibleError, InputError) as error:
             gaps += [(deployment, (error.message,)) for deployment in service.deployments]
     changes = cumulative([service.changes for service in judged], FIRST)
-    contents, warnings, command = written_plans([service.rebuilt for service in judged], changes, terms, out, figures=figures)
+    contents, warnings, command = written_plans(
+        [service.rebuilt for service in judged], changes, terms, out, figures=figures
+    )
     advice = Advice(
         source=source,
         headroom=terms.headroom,
@@ -135,7 +137,7 @@ def _judged(service: RunningService, terms: Terms, series: Sequence[ObservedSeri
         paces=() if observed is None else _paces(observed),
         rent_usd_per_hour=now.rent_usd_per_hour,
         wasted_usd_per_hour=wasted,
-        breaks=tuple(_breaks(now, observed)),
+        breaks=(*_breaks(now, observed), *_missing(now, terms, fewest)),
         notes=tuple(_notes(now, observed, terms)),
     )
     return _Judged(advice=advice, rebuilt=now, changes=changes_of(now, terms))
@@ -165,6 +167,31 @@ def _breaks(service: RebuiltService, observed: ObservedService | None) -> Iterat
         if deployment.claimed_gpus > deployment.used_gpus:
             idle = deployment.claimed_gpus - deployment.used_gpus
             yield f"{deployment.label} claims {deployment.claimed_gpus} GPUs and its flags use {idle} fewer: they idle."
+
+
+_MANY = 4096  # GPUs: more than any deployment lacks
+
+
+def _missing(service: RebuiltService, terms: Terms, fitting: Pooled | None) -> Iterator[str]:
+    """What promises would take that the GPUs at hand have no room for."""
+    rate = service.measured.rate_rps
+    if not rate or fitting is not None:
+        return
+    state = Pooled.of(service)
+    everything = dict.fromkeys((pool.gpu for pool in state.pools), _MANY)
+    grown = resized(state, terms.needed_rps(rate), everything, terms.least_servers)
+    if grown is None:
+        yield f"No number of its servers promises {terms.needed_rps(rate):.4g} requests/s."
+        return
+    more = [
+        f"{round((pool.count - before.count) * state.claimed[pool.island])} {pool.gpu}"
+        for before, pool in zip(state.pools, grown.pools, strict=True)
+        if pool.count > before.count
+    ]
+    yield (
+        f"To promise {terms.needed_rps(rate):.4g} requests/s it takes {', '.join(more)} more, which are not free "
+        "(--inventory says what is at hand)."
+    )
 
 
 def _late(service: RebuiltService, observed: ObservedService) -> Iterator[str]:
@@ -274,4 +301,3 @@ def room_of(engines: FoundEngines, inventory: Mapping[str, int]) -> dict[str, in
 def write_advice(folder: Path, advised: AdvisedFolder, *, force: bool = False) -> None:
     """Write the folder, all of it or nothing."""
     files.write_folder(folder, advised.files, force=force, kinds=KINDS)
-

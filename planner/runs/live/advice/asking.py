@@ -77,11 +77,11 @@ def ask(prometheus: Prometheus, services: Sequence[RunningService], window: str 
             single = [name for name in _model_names(deployment) if names[name] == 1]
             for matchers in (by_pods(deployment), *(f"model_name={_quoted(name)}" for name in single)):
                 queries = _queries(service, deployment, matchers, window)
-                named = {quantity.name.lower(): query for quantity, query in queries.items()}
-                first = {Quantity.RANKS.name.lower(): named[Quantity.RANKS.name.lower()]}
+                by_name = {quantity.name.lower(): query for quantity, query in queries.items()}
+                first = {Quantity.RANKS.name.lower(): by_name[Quantity.RANKS.name.lower()]}
                 if not files.read_answers(prometheus.answers(first), sparse=True):
                     continue
-                series += files.read_answers(prometheus.answers(named), sparse=True)
+                series += files.read_answers(prometheus.answers(by_name), sparse=True)
                 break
     return series
 
@@ -95,37 +95,33 @@ def observed_service(rebuilt: RebuiltService, series: Sequence[ObservedSeries]) 
     known yet, for its pace; then it is to be rebuilt with `measured`."""
     service = rebuilt.service
     labels = {label_of(service, deployment): island for island, deployment in rebuilt.islands.items()}
-    mine = [item for item in series if item.plan == service.name and item.island in labels]
-    told = {labels[item.island] for item in mine if item.quantity is Quantity.REQUESTS}
-    untold = tuple(deployment for island, deployment in rebuilt.islands.items() if island not in told)
-    mine = [item for item in mine if labels[item.island] in told]
-    if not any(item.value for item in mine if item.quantity is Quantity.REQUESTS):
+    of_service = [item for item in series if item.plan == service.name and item.island in labels]
+    spoken = {labels[item.island] for item in of_service if item.quantity is Quantity.REQUESTS}
+    untold = tuple(deployment for island, deployment in rebuilt.islands.items() if island not in spoken)
+    of_service = [item for item in of_service if labels[item.island] in spoken]
+    if not any(item.value for item in of_service if item.quantity is Quantity.REQUESTS):
         return None
-    loads = loads_of(rebuilt.plan, mine, labels, service.name)
+    loads = loads_of(rebuilt.plan, of_service, labels, service.name)
     measured = Measured(rate_rps=loads.rate_rps, cached=_cached(loads))
     return ObservedService(loads=loads, paces=(), calibration=None, measured=measured, untold=untold)
 
 
-def with_paces(
-    observed: ObservedService, rebuilt: RebuiltService, series: Sequence[ObservedSeries]
-) -> ObservedService:
+def with_paces(observed: ObservedService, rebuilt: RebuiltService, series: Sequence[ObservedSeries]) -> ObservedService:
     """With what its steps say of the model; `rebuilt`: with what was measured of its load."""
     service, plan = rebuilt.service, rebuilt.plan
     labels = {label_of(service, deployment): island for island, deployment in rebuilt.islands.items()}
     silent = set(observed.untold)
     spoken = {label for label, island in labels.items() if rebuilt.islands[island] not in silent}
-    mine = [item for item in series if item.plan == service.name and item.island in spoken]
-    paces = mixed_paces(plan, mine, labels, service.name)
+    of_service = [item for item in series if item.plan == service.name and item.island in spoken]
+    paces = mixed_paces(plan, of_service, labels, service.name)
     notes = [f"{rebuilt.islands[pace.island].name}: no pace. {pace.why_not}" for pace in paces if pace.why_not]
     calibration = paced_calibration(plan, paces, f"{service.name}-observed")
     if splits(plan):
-        calibration, more = _of_steps(plan, mine, labels, service.name, calibration)
+        calibration, more = _of_steps(plan, of_service, labels, service.name, calibration)
         notes += more
     measured = replace(observed.measured, calibration=calibration)
     loads = replace(observed.loads, plan=plan)
-    return replace(
-        observed, loads=loads, paces=paces, calibration=calibration, measured=measured, notes=tuple(notes)
-    )
+    return replace(observed, loads=loads, paces=paces, calibration=calibration, measured=measured, notes=tuple(notes))
 
 
 def _of_steps(

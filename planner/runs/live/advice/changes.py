@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from planner import pipeline
 from planner.domain import PHASES, Plan, Scenario
-from planner.domain.advice import AdvisedChange, AdviceKind
+from planner.domain.advice import AdviceKind, AdvisedChange
 from planner.domain.rollouts import Replan
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.runs.live.advice.commands import copies_steps, flags_steps, router_steps, servers_steps
@@ -59,7 +59,7 @@ def changes_of(rebuilt: RebuiltService, terms: Terms) -> tuple[AdvisedChange, ..
         chosen = _restoring(stages, needed_rps, today.rent_usd_per_hour)
     else:
         chosen = _saving(today, stages)
-    return tuple(_told(rebuilt, today, chosen, needed_rps))
+    return tuple(_advised(rebuilt, today, chosen, needed_rps))
 
 
 def _stages(rebuilt: RebuiltService, terms: Terms, needed_rps: float) -> Iterator[Stage]:
@@ -128,8 +128,8 @@ def _restoring(stages: Sequence[Stage], needed_rps: float, rent_usd_per_hour: fl
     enough = [stage for stage in stages if stage.promise_rps >= needed_rps * (1 - GAIN / 100)]
     if not enough:
         return []
-    least = min(stage.rent_usd_per_hour for stage in enough)
-    first = next(s for s in enough if s.rent_usd_per_hour <= least + GAIN * max(least, rent_usd_per_hour))
+    lowest = min(stage.rent_usd_per_hour for stage in enough)
+    first = next(s for s in enough if s.rent_usd_per_hour <= lowest + GAIN * max(lowest, rent_usd_per_hour))
     return [first, *_saving(first, stages[stages.index(first) + 1 :])]
 
 
@@ -143,7 +143,7 @@ def _gaining(today: Stage, stages: Sequence[Stage]) -> list[Stage]:
     return chosen
 
 
-def _told(
+def _advised(
     rebuilt: RebuiltService, today: Stage, chosen: Sequence[Stage], needed_rps: float
 ) -> Iterator[AdvisedChange]:
     before = today
@@ -181,7 +181,7 @@ def _words(rebuilt: RebuiltService, before: Stage, stage: Stage) -> tuple[str, t
     assert before.state is not None
     resize = copies_steps(rebuilt, before.state, stage.state)
     if stage.kind is AdviceKind.FLAGS:
-        return flags_steps(rebuilt, before.state, stage.state, resize)
+        return flags_steps(rebuilt, stage.state, resize)
     return router_steps(rebuilt, stage.state, resize) if stage.kind is AdviceKind.ROUTER else resize
 
 

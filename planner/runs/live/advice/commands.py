@@ -33,7 +33,7 @@ def copies_steps(rebuilt: RebuiltService, before: Pooled, after: Pooled) -> Step
     return "; ".join(summaries), tuple(steps), touched
 
 
-def flags_steps(rebuilt: RebuiltService, before: Pooled, after: Pooled, resize: Steps) -> Steps:
+def flags_steps(rebuilt: RebuiltService, after: Pooled, resize: Steps) -> Steps:
     """Other flags of the same servers, and as many as it then takes."""
     old = {pool.island: pool for pool in Pooled.of(rebuilt).pools}
     summaries, steps, touched = [], [], 0
@@ -67,8 +67,8 @@ def router_steps(rebuilt: RebuiltService, after: Pooled, resize: Steps) -> Steps
     router = after.scenario.deployed_router or "one that knows how busy servers are"
     names = ", ".join(sorted({deployment.label for deployment in rebuilt.islands.values()}))
     steps = (
-        f"Put a router that knows how busy servers are ({router}) before {names}: the change's folder has its manifests "
-        "under manifests/; point clients at its Service.",
+        f"Put a router that knows how busy servers are ({router}) before {names}: the change's folder has its "
+        "manifests under manifests/; point clients at its Service.",
     )
     summary = "; ".join(filter(None, (f"{names} behind {router}", resize[0])))
     return summary, (*steps, *resize[1]), resize[2] + 1
@@ -157,4 +157,3 @@ def _rollout(deployment: RunningDeployment) -> str:
 
 def _namespace(deployment: RunningDeployment) -> str:
     return f" -n {deployment.namespace}" if deployment.namespace else ""
-

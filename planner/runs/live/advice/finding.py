@@ -10,17 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from planner import files
 from planner.domain import GpuSpec, ModelSpec
 from planner.domain.advice import RunningDeployment
 from planner.errors import InputError
 from planner.export import slug
-from planner.export.checking.items import listed
-from planner.export.objects.documents import json_document, yaml_documents
 from planner.export.objects.pods import GPU_RESOURCES
-from planner.export.objects.running import ForeignObject, running_deployments
+from planner.export.objects.running import ForeignObject, foreign_objects, running_deployments
 from planner.files.kubernetes.kubectl_nodes import gpu_names
 
 LOOKED_FOR = (
@@ -35,7 +31,7 @@ KINDS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Hints:
     """What the user says of deployments, by name or namespace/name: the type of their GPUs, and their model (a name of
     the catalog, or the file of one)."""
 
@@ -78,12 +74,8 @@ def objects_of_folder(folder: Path) -> tuple[ForeignObject, ...]:
     """The Kubernetes objects of the YAML and JSON files of a folder, lists unpacked. Raises InputError as
     `files.load_manifests`, and for a file that is no such text."""
     texts = files.load_manifests(folder)
-    return tuple(
-        ForeignObject(file=name, body=body)
-        for name, text in texts.items()
-        if name.endswith((".yaml", ".yml", ".json"))
-        for body in _bodies(folder / name, text)
-    )
+    documents = {name: text for name, text in texts.items() if name.endswith((".yaml", ".yml", ".json"))}
+    return foreign_objects(documents, str(folder))
 
 
 def objects_of_documents(documents: Iterable[Mapping[str, Any]], origin: str) -> tuple[ForeignObject, ...]:
@@ -91,21 +83,7 @@ def objects_of_documents(documents: Iterable[Mapping[str, Any]], origin: str) ->
     return tuple(ForeignObject(file=origin, body=document) for document in documents)
 
 
-def _bodies(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
-    try:
-        documents = [json_document(text)] if path.suffix == ".json" else list(yaml_documents(text))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path}: must be YAML or JSON, got: {' '.join(str(error).split())[:200]}",
-            hint="Render templates first (helm template), or write what runs: kubectl get deploy,sts -A -o yaml.",
-        ) from None
-    for document in documents:
-        for body in listed(document):
-            if isinstance(body, Mapping) and isinstance(body.get("metadata", {}), Mapping):
-                yield body
-
-
-def find_engines(objects: Sequence[ForeignObject], told: Told, origin: str) -> FoundEngines:
+def find_engines(objects: Sequence[ForeignObject], hints: Hints, origin: str) -> FoundEngines:
     """The engines among the objects. InputError where there is none, or the user names one that is not there."""
     deployments = running_deployments(objects)
     if not deployments:
@@ -114,10 +92,10 @@ def find_engines(objects: Sequence[ForeignObject], told: Told, origin: str) -> F
             f"{LOOKED_FOR} in Deployments, StatefulSets, LeaderWorkerSets, Pods and other objects with containers.",
             hint="Give the objects as they run: kubectl get deployments,statefulsets,pods -A -o yaml.",
         )
-    for flag, names in (("--gpu", told.gpus), ("--model", told.models)):
+    for flag, names in (("--gpu", hints.gpus), ("--model", hints.models)):
         _require_named(flag, names, deployments)
     specs = files.load_gpu_specs()
-    typed = [_typed(deployment, objects, told, specs) for deployment in deployments]
+    typed = [_typed(deployment, objects, hints, specs) for deployment in deployments]
     gaps: list[tuple[RunningDeployment, tuple[str, ...]]] = []
     readable: list[tuple[RunningDeployment, str, ModelSpec]] = []
     for deployment in typed:
@@ -126,7 +104,7 @@ def find_engines(objects: Sequence[ForeignObject], told: Told, origin: str) -> F
             reasons.append("no copy of it is asked for (replicas: 0)")
         if not deployment.gpu and deployment.start.model:
             reasons.append(f"the type of its GPUs must be known, no label tells it: --gpu {deployment.name}=TYPE")
-        model = _named(deployment.label, deployment.name, told.models) or deployment.start.model
+        model = _hint_of(deployment.label, deployment.name, hints.models) or deployment.start.model
         spec = None if not model else _model(model, deployment, reasons)
         if reasons or spec is None:
             gaps.append((deployment, tuple(reasons)))
@@ -180,15 +158,15 @@ def _services(readable: Sequence[tuple[RunningDeployment, str, ModelSpec]]) -> I
         )
 
 
-def _named(label: str, name: str, told: Mapping[str, str]) -> str:
-    return told.get(label) or told.get(name, "")
+def _hint_of(label: str, name: str, hints: Mapping[str, str]) -> str:
+    return hints.get(label) or hints.get(name, "")
 
 
 def _typed(
-    deployment: RunningDeployment, objects: Sequence[ForeignObject], told: Told, specs: Mapping[str, GpuSpec]
+    deployment: RunningDeployment, objects: Sequence[ForeignObject], hints: Hints, specs: Mapping[str, GpuSpec]
 ) -> RunningDeployment:
     """With the type of its GPUs, and what says so."""
-    if gpu := _named(deployment.label, deployment.name, told.gpus):
+    if gpu := _hint_of(deployment.label, deployment.name, hints.gpus):
         return replace(deployment, gpu=files.load_gpu_spec(gpu).name, gpu_source="--gpu")
     if gpu := gpu_of_labels(dict(deployment.node_labels), specs):
         return replace(deployment, gpu=gpu, gpu_source="the labels that its node must have")

@@ -10,20 +10,20 @@ from planner.domain import RouterPolicy
 from planner.errors import InputError
 from planner.files.scenario.offers import inventory_of, prices_of
 from planner.runs.live.advice.advising import room_of
-from planner.runs.live.advice.finding import FoundEngines, Told
+from planner.runs.live.advice.finding import FoundEngines, Hints
 from planner.runs.live.advice.rebuilding import Terms
 
 _LEVELS = ("ttft_ms", "tpot_ms", "percentile")
 _POLICIES = tuple(policy.value for policy in (RouterPolicy.RANDOM, RouterPolicy.ROUND_ROBIN, RouterPolicy.LEAST_WORK))
 _WINDOW = re.compile(r"[1-9][0-9]{0,4}[smhd]")
-_MOST = 1e9
+_LARGEST = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Typed:
     """The options, read. `hints`: on deployments; `inventory`: all GPUs at hand (empty: what runs, and free nodes)."""
 
-    hints: Told
+    hints: Hints
     workloads: Mapping[str, object] = field(default_factory=dict)
     levels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     rates: Mapping[str, float] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Typed:
         window: str = "1h",
     ) -> "Typed":
         """The options as they are typed. InputError for what is none."""
-        if not 0 <= headroom <= 10:  # noqa: PLR2004
+        if not 0 <= headroom <= 10:
             raise InputError(f"--headroom: must be a share of 0 to 10, got {headroom:g}.", hint="Try 0.2.")
         if router not in _POLICIES:
             raise InputError(f"--router: must be one of {', '.join(_POLICIES)}, got {router!r}.", hint="Try random.")
@@ -59,10 +59,12 @@ class Typed:
             raise InputError(f"--window: must be a time such as 30m or 6h, got {window!r}.", hint="Write 1h.")
         if least_servers < 1:
             raise InputError(f"--least-servers: must be at least 1, got {least_servers}.", hint="Try 2.")
-        for named in _workloads(workload).values():
-            files.load_workload(str(named))  # before anything is judged: a slip of the pen is no gap of a service
+        for workload_name in _workloads(workload).values():
+            files.load_workload(
+                str(workload_name)
+            )  # before anything is judged: a slip of the pen is no gap of a service
         return cls(
-            hints=Told(gpus=_pairs("--gpu", gpu, "chat=H100"), models=_pairs("--model", model, "chat=model.json")),
+            hints=Hints(gpus=_pairs("--gpu", gpu, "chat=H100"), models=_pairs("--model", model, "chat=model.json")),
             workloads=_workloads(workload),
             levels=_levels(slo),
             rates=_rates(rps),
@@ -121,9 +123,7 @@ def _levels(texts: Iterable[str]) -> dict[str, dict[str, float]]:
         service, colon, rule = text.rpartition(":")
         key, _, value = rule.partition("=")
         if key not in _LEVELS or (colon and not service):
-            raise InputError(
-                f"--slo: must set one of {', '.join(_LEVELS)}, got {text!r}.", hint="Write ttft_ms=2000."
-            )
+            raise InputError(f"--slo: must set one of {', '.join(_LEVELS)}, got {text!r}.", hint="Write ttft_ms=2000.")
         levels.setdefault(service, {})[key] = _number("--slo", text, value)
     return levels
 
@@ -141,6 +141,6 @@ def _number(flag: str, text: str, value: str) -> float:
         number = float(value)
     except ValueError:
         number = math.nan
-    if not 0 < number < _MOST:
+    if not 0 < number < _LARGEST:
         raise InputError(f"{flag}: must be a number above 0, got {text!r}.", hint="Write a plain number.")
     return number

@@ -7,7 +7,7 @@ engine has it:
 |---|---|---|---|---|
 | vLLM | from 70 GiB, but for A100 | 1,024 | 8,192 | vllm/engine/arg_utils.py, usage of an API server |
 | vLLM | less | 256 | 2,048 | the same |
-| SGLang | below 35, below 60, below 160 GB, more | what the cache holds | 2,048, 4,096, 8,192, 16,384 | server_args.py |
+| SGLang | below 35, 60, 160 GB, more | what the cache holds | 2,048, 4,096, 8,192, 16,384 | server_args.py |
 
 A server that would let in more sequences than memory holds, or than the levels stand, is priced with as many as they
 do: what it serves at rates up to the promise is the same, and what it does beyond is told.
@@ -217,7 +217,9 @@ def _profile(service: RunningService) -> tuple[EngineProfile, list[str]]:
     profile = ordered[max(0, place - 1)]
     if version_numbers(profile.version) == numbers:
         return profile, []
-    return profile, [f"Version {service.version} of {service.engine} has no profile: rules and kernels are those of {profile}"]
+    return profile, [
+        f"Version {service.version} of {service.engine} has no profile: rules and kernels are those of {profile}"
+    ]
 
 
 def _weights_of(service: RunningService, notes: list[str]) -> str:
@@ -265,8 +267,8 @@ def _pool(deployment: RunningDeployment, question: Question, service: RunningSer
         late_share=scenario.slo.late_share if scenario.slo.ttft_ms is not None else None,
         context=_context(deployment, scenario, question.workload.ranges[-1].end),
     )
-    most = min(flag, _MOST_SEQUENCES, scenario.engine.greatest_batch or _MOST_SEQUENCES)
-    return replace(pool, server=replace(pool.server, batch_size=_admitted(pool, most, question))), min(flag, most)
+    limit = min(flag, _MOST_SEQUENCES, scenario.engine.greatest_batch or _MOST_SEQUENCES)
+    return replace(pool, server=replace(pool.server, batch_size=_admitted(pool, limit, question))), min(flag, limit)
 
 
 def _context(deployment: RunningDeployment, scenario: Scenario, end: int) -> int:
@@ -276,12 +278,12 @@ def _context(deployment: RunningDeployment, scenario: Scenario, end: int) -> int
     return context if context > needed else 0
 
 
-def _admitted(pool: BucketPool, most: int, question: Question) -> int:
-    """The largest batch up to `most` that memory holds and that keeps the levels, as servers of one phase alone are
+def _admitted(pool: BucketPool, limit: int, question: Question) -> int:
+    """The largest batch up to `limit` that memory holds and that keeps the levels, as servers of one phase alone are
     asked by themselves. InfeasibleError where none does."""
-    batches = [batch for batch in BATCHES if batch <= most]
+    batches = [batch for batch in BATCHES if batch <= limit]
     if pool.phase is Phase.PREFILL:
-        return batches[-1]
+        return int(batches[-1])
     service = BucketService(question)
 
     def breaks(batch: int) -> bool:
@@ -299,7 +301,7 @@ def _admitted(pool: BucketPool, most: int, question: Question) -> int:
             "and keep the bounds for one sequence at least, and do not.",
             hint="Loosen the levels (--slo), or plan other servers (planner plan).",
         )
-    return batches[low - 1]
+    return int(batches[low - 1])
 
 
 def _defaults(engine: str, gpu: GpuSpec) -> tuple[int, int]:

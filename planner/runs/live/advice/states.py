@@ -12,6 +12,7 @@ their rent, the least n with p >= N that the free GPUs have room for.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from planner.cost.serving import BATCHES
 from planner.domain import BucketPool, Phase, Question, Scenario
@@ -95,9 +96,7 @@ def _shrunk(state: Pooled, island: str, needed_rps: float, least_servers: int) -
     # one copy may fail at any time: what there are several of stays several
     fewest = max(0, min(least_servers, _alike(state, pool)) - sum(other.count for other in others))
     low = -(-max(fewest, 0 if others else 1) // unit)
-    copies = _least(
-        low, pool.count // unit, lambda n: state.with_counts({island: n * unit}).promise_rps >= needed_rps
-    )
+    copies = _fewest(low, pool.count // unit, lambda n: state.with_counts({island: n * unit}).promise_rps >= needed_rps)
     return state.with_counts({island: copies * unit})
 
 
@@ -106,22 +105,20 @@ def _alike(state: Pooled, pool: BucketPool) -> int:
 
 
 def _grown(state: Pooled, needed_rps: float, room: Mapping[str, int]) -> Pooled | None:
-    ordered = sorted(state.pools, key=lambda pool: state.rent_of(pool) / max(pool.capacity_rps, 1e-12))
-    for pool in ordered:
+    for pool in sorted(state.pools, key=lambda pool: state.rent_of(pool) / max(pool.capacity_rps, 1e-12)):
         unit = state.units[pool.island]
-        gpus = state.claimed[pool.island] * unit
-        most = int(room.get(pool.gpu, 0) / gpus) if gpus else 0
-        grown = state.with_counts({pool.island: pool.count + most * unit})
-        if not most or grown.promise_rps < needed_rps:
-            continue
-        copies = _least(
-            1, most, lambda n: state.with_counts({pool.island: pool.count + n * unit}).promise_rps >= needed_rps  # noqa: B023  (called at once)
-        )
-        return state.with_counts({pool.island: pool.count + copies * unit})
+        copies = int(room.get(pool.gpu, 0) / (state.claimed[pool.island] * unit))
+        grown = partial(_with_more, state, pool, unit)
+        if copies and grown(copies).promise_rps >= needed_rps:
+            return grown(_fewest(1, copies, lambda n, grown=grown: grown(n).promise_rps >= needed_rps))  # type: ignore[misc]
     return None
 
 
-def _least(low: int, high: int, suffices: Callable[[int], bool]) -> int:
+def _with_more(state: Pooled, pool: BucketPool, unit: int, copies: int) -> Pooled:
+    return state.with_counts({pool.island: pool.count + copies * unit})
+
+
+def _fewest(low: int, high: int, suffices: Callable[[int], bool]) -> int:
     """The least number that suffices; `high` does."""
     while low < high:
         middle = (low + high) // 2
@@ -148,15 +145,15 @@ def other_flags(state: Pooled) -> Pooled:
 
 
 def _servers_of(pool: BucketPool, state: Pooled) -> list[ServerConfig]:
-    """Every batch with every budget that the engine's profile knows, and its own."""
+    """Every batch with every budget that the engine's profile knows, and its server."""
     profile = state.scenario.engine
-    own = pool.server
-    budgets = sorted({own.tokens_per_step, *profile.prefill_budgets} if pool.phase is not Phase.DECODE else {0})
-    most = profile.greatest_batch or BATCHES[-1]
-    batches = sorted({own.batch_size, *(batch for batch in _TRIED if batch <= most)})
+    server = pool.server
+    budgets = sorted({server.tokens_per_step, *profile.prefill_budgets} if pool.phase is not Phase.DECODE else {0})
+    limit = profile.greatest_batch or BATCHES[-1]
+    batches = sorted({server.batch_size, *(batch for batch in _TRIED if batch <= limit)})
     if pool.phase is Phase.PREFILL:
-        batches = [own.batch_size]
-    return [replace(own, tokens_per_step=budget, batch_size=batch) for budget in budgets for batch in batches]
+        batches = [server.batch_size]
+    return [replace(server, tokens_per_step=budget, batch_size=batch) for budget in budgets for batch in batches]
 
 
 def better_routed(state: Pooled) -> Pooled:
