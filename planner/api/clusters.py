@@ -174,27 +174,35 @@ def cluster(
     nodes_per_switch: tuple[int, int] = (32, 64),
     scattered: bool = False,
     gpu_types: Mapping[str, str] | None = None,
+    kubernetes: str = "",
+    kubeconfig: str | Path | None = None,
 ) -> ClusterAtHand:
-    """A cluster from its file, from what `kubectl get nodes,pods -A -o json` prints, or made up.
+    """A cluster from its file, from what `kubectl get nodes,pods -A -o json` prints, as it runs, or made up.
 
     >>> cluster = planner.cluster("cluster.yaml")                     # as `planner cluster import` writes it
     >>> cluster = planner.cluster("nodes.json", "pods.json")          # lists of kubectl, in any number of files
+    >>> cluster = planner.cluster(kubernetes="current")               # asks a running one: the kubeconfig's context
     >>> cluster = planner.cluster(synthetic=24, load=0.6, seed=1)     # 24 nodes, 60 % of their GPUs held
 
-    `name`: what it is called; `gpu_types`: type of a GPU product that no GPU spec names, for kubectl's lists. Made up:
+    `name`: what it is called; `gpu_types`: type of a GPU product that no GPU spec names, for kubectl's lists and a
+    running cluster; `kubeconfig`: its file (None: KUBECONFIG, or ~/.kube/config). Made up:
     `synthetic` nodes, whose pods hold the share `load` of the GPUs; `gpus`: types, evenly or by share (H200, H800 and
     H20 where there are none); `nodes_per_switch`: fewest and most under one access switch; `scattered`: pods took
     whatever node had room, not the best.
 
     Raises InputError for files that are no cluster, naming the object and the field, and for values out of range.
     """
-    if (synthetic is None) is (not paths):
+    sources_named = (bool(paths), bool(kubernetes), synthetic is not None)
+    if sum(sources_named) != 1:
         raise InputError(
-            f"planner.cluster(...): must have files or synthetic=NODES, got {'neither' if not paths else 'both'}.",
+            "planner.cluster(...): must have one of files, kubernetes=CONTEXT and synthetic=NODES, got "
+            f"{sum(sources_named) or 'none'}.",
             hint="As planner.cluster('cluster.yaml') or planner.cluster(synthetic=24).",
         )
     if synthetic is not None:
         return ClusterAtHand(_made_up(synthetic, load, seed, gpus, nodes_per_switch, scattered, name))
+    if kubernetes:
+        return ClusterAtHand(_running(kubernetes, kubeconfig, name, gpu_types or {}))
     sources = [Path(path) for path in paths]
     if len(sources) == 1 and not _is_list(sources[0]):
         return ClusterAtHand(*_from_file(sources[0]))
@@ -231,6 +239,17 @@ def _imported(paths: Sequence[Path], name: str, gpu_types: Mapping[str, str]) ->
 
     return import_cluster(
         ClusterSources(name=name or "imported", kubectl=tuple(paths), gpu_types=tuple(gpu_types.items()))
+    )
+
+
+def _running(context: str, kubeconfig: str | Path | None, name: str, gpu_types: Mapping[str, str]) -> Cluster:
+    from planner.runs.cluster_import import import_cluster
+    from planner.runs.cluster_sources import ClusterSources
+    from planner.runs.live.kubernetes import kubernetes_at
+
+    server = kubernetes_at(context, None if kubeconfig is None else Path(kubeconfig))
+    return import_cluster(
+        ClusterSources(name=name or "imported", kubernetes=server, gpu_types=tuple(gpu_types.items()))
     )
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from planner.runs.live.nodes import NodeFeed
+
 
 class WatchAtHand:
     """A watch at hand, as far as it has come. `record` is the frozen log; everything here is read from it.
@@ -133,6 +135,8 @@ def watch(
     stale_s: float | None = None,
     settings: Mapping[str, Any] | None = None,
     force: bool = False,
+    kubernetes: str = "",
+    kubeconfig: str | Path | None = None,
     **rules: float,
 ) -> Iterator[WatchStep]:
     """Follow feeds: each observation with its decision, once both are on the disk in `out`.
@@ -144,7 +148,9 @@ def watch(
     A watch in `out` goes on where it stood; its earlier steps do not come again. `run`: folder of the plan that stands
     at first; `simulate`: the feeds' own times, as fast as plans are made; `ticks`: observations of this call;
     `until_s`: none after it; `stale_s`: a feed that nobody has written for so long is told; `settings`: keys of the
-    scenario set anew; `rules`: fields of WatchSettings (dwell_s, headroom, give_up, most_savings, ...).
+    scenario set anew; `kubernetes`: the context of a running cluster whose nodes are watched (`current`: the
+    kubeconfig's), `kubeconfig`: its file (None: KUBECONFIG, or ~/.kube/config); `rules`: fields of WatchSettings
+    (dwell_s, headroom, give_up, most_savings, ...).
 
     Raises InputError, with the first step, for what cannot be used.
     """
@@ -166,8 +172,18 @@ def watch(
         force=force,
         changes=tuple(Setting(key=key, value=value) for key, value in (settings or {}).items()),
         settings=watch_settings(**rules),
+        live=_nodes(kubernetes, kubeconfig),
     )
     return steps_of(job)
+
+
+def _nodes(context: str, kubeconfig: str | Path | None) -> "tuple[NodeFeed, ...]":
+    if not context:
+        return ()
+    from planner.runs.live.kubernetes import kubernetes_at
+    from planner.runs.live.nodes import NodeFeed
+
+    return (NodeFeed(kubernetes=kubernetes_at(context, None if kubeconfig is None else Path(kubeconfig))),)
 
 
 def load_watch(folder: str | Path) -> WatchAtHand:

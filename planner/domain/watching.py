@@ -41,13 +41,14 @@ class FeedValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """What a file holds: values that can be had, and what is wrong with the others. `iso`: its times are dates, as
-    seconds since 1970; None: it has no times."""
+    """What a file or another source holds: values that can be had, and what is wrong with the others. `iso`: its times
+    are dates, as seconds since 1970; None: it has no times. `notes`: what is to be known of it as it is now."""
 
     file: str
     values: tuple[FeedValue, ...]
     refused: tuple["Refusal", ...] = ()
     iso: bool | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

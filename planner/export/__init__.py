@@ -24,9 +24,11 @@ from planner.export.objects.evictions import FILE as EVICTIONS_FILE
 from planner.export.objects.migrations import FOLDER as MIGRATION_FOLDER
 from planner.export.objects.migrations import SCRIPT as MIGRATION_SCRIPT
 from planner.export.objects.migrations import migration_files
-from planner.export.objects.names import one_line, slug, weights_location
+from planner.export.objects.names import one_line, plan_slug, slug, weights_location
 from planner.export.objects.node_objects import node_files, node_pods, placed_nodes
 from planner.export.objects.operating.monitoring import island_labels, observe_queries, plan_label
+from planner.export.objects.operating.traffic_queries import LOAD as LOAD_QUANTITIES
+from planner.export.objects.operating.traffic_queries import TRAFFIC_ENGINES, traffic_metrics, traffic_queries
 from planner.export.options import ExportOptions
 from planner.export.reading import read_plan, summarize_plan
 from planner.export.routers.registry import NO_ROUTER, ROUTERS, chosen_router
@@ -45,12 +47,14 @@ __all__ = [
     "ENGINES",
     "EVICTIONS_FILE",
     "GRID_CELLS",
+    "LOAD_QUANTITIES",
     "MIGRATION_FOLDER",
     "MIGRATION_SCRIPT",
     "NO_ROUTER",
     "ROUTERS",
     "SERVICE_HEADER",
     "TARGETS",
+    "TRAFFIC_ENGINES",
     "UNROUTED",
     "BenchmarkCommands",
     "Compared",
@@ -84,6 +88,7 @@ __all__ = [
     "place_of",
     "placed_nodes",
     "plan_label",
+    "plan_slug",
     "priced_engine",
     "priority_files",
     "queue_files",
@@ -100,6 +105,8 @@ __all__ = [
     "slug",
     "summarize_plan",
     "tells_fleet",
+    "traffic_metrics",
+    "traffic_queries",
     "weights_location",
 ]
 

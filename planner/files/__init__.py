@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from planner.files.disk.opening import is_folder, is_there
     from planner.files.disk.pages import page_of, write_page
     from planner.files.disk.single_files import files_written, refuse_existing, write_file, write_files
-    from planner.files.kubernetes.prometheus_answers import load_answers, read_answers
+    from planner.files.kubernetes.prometheus_answers import load_answers, load_traffic, read_answers, read_traffic
     from planner.files.models.gpu_specs import load_gpu_spec, load_gpu_specs
     from planner.files.models.model_documents import model_document
     from planner.files.models.models import load_model
@@ -91,7 +91,7 @@ _HOMES = {
     "planner.files.disk.opening": "is_folder is_there",
     "planner.files.disk.pages": "page_of write_page",
     "planner.files.disk.single_files": "files_written refuse_existing write_file write_files",
-    "planner.files.kubernetes.prometheus_answers": "load_answers read_answers",
+    "planner.files.kubernetes.prometheus_answers": "load_answers load_traffic read_answers read_traffic",
     "planner.files.models.gpu_specs": "load_gpu_spec load_gpu_specs",
     "planner.files.models.model_documents": "model_document",
     "planner.files.models.models": "load_model",

@@ -12,11 +12,14 @@ from planner.domain import SWITCH_LEVELS, Cluster, ClusterNode, Pod, require_sou
 from planner.domain.node_report import GpuNumaMap, GpuTypeNames, NodeReport
 from planner.domain.soundness import require_sound_node
 from planner.errors import InputError
-from planner.files.cluster.flextopo_files import read_flextopos
+from planner.files.cluster.flextopo_files import KIND as FLEXTOPO
+from planner.files.cluster.flextopo_files import flextopo_of, read_flextopos
 from planner.files.cluster.host_probes import read_host
 from planner.files.cluster.import_maps import read_devices, read_gpu_numa, usual_boards
-from planner.files.kubernetes.kubectl_lists import KubectlLists, read_kubectl
-from planner.files.kubernetes.node_resource_topologies import read_node_resource_topologies
+from planner.files.kubernetes.kubectl_lists import KINDS, KubectlLists, read_kubectl
+from planner.files.kubernetes.kubernetes_objects import objects_of
+from planner.files.kubernetes.node_resource_topologies import KIND as NRT
+from planner.files.kubernetes.node_resource_topologies import read_node_resource_topologies, report_of
 from planner.files.models.gpu_specs import load_gpu_specs
 from planner.placement import flextopo
 from planner.placement.clusters.imported_levels import levels_of, split_switches
@@ -31,10 +34,12 @@ from planner.placement.clusters.imported_pods import (
     with_devices,
 )
 from planner.runs.cluster_sources import ClusterSources, require_usable, taken_at_of
+from planner.runs.live.api_resources import IMPORT, ServerLists, resources_of
 
 __all__ = ["ClusterSources", "import_cluster"]
 
 _SHOWN = 3
+GONE = "passed over: the server has no such node any more"
 LEFT_OUT = "left out with its pods"
 UNRESOLVED = (
     f"{LEFT_OUT}: one of them claims devices, perhaps GPUs, and nobody says which (add resourceclaims to "
@@ -63,12 +68,20 @@ class _LeftOut:
 def import_cluster(sources: ClusterSources) -> Cluster:
     """The cluster that the sources describe together. InputError names the object and the field that is wrong."""
     require_usable(sources)
-    lists = read_kubectl(sources.kubectl, taken_at_of(sources), preempt_unclassed=sources.preempt_unclassed)
-    notes: Notes = list(lists.notes)
+    taken_at = taken_at_of(sources)
+    answer = sources.kubernetes.read(resources_of(IMPORT)) if sources.kubernetes else ServerLists(lists={})
+    lists = read_kubectl(
+        sources.kubectl,
+        taken_at,
+        answers=answer.of_kinds(*KINDS),
+        answered_at=answer.answered_at,
+        preempt_unclassed=sources.preempt_unclassed,
+    )
+    notes: Notes = [*answer.notes, *lists.notes]
     left_out = _LeftOut(sources.strict, notes)
     for name, fault in lists.unreadable:
         left_out.add(name, fault)
-    by_node = _by_node(_topologies(sources), lists, sources, left_out)
+    by_node = _by_node(_topologies(sources, answer, lists, notes), lists, sources, left_out)
     specs = load_gpu_specs()
     levels = _levels(sources, by_node, notes)
     rules = _rules(levels, sources, tuple((name, spec.node_selector) for name, spec in specs.items()))
@@ -133,7 +146,7 @@ def _levels(
         for report in reports
         if report.labels and any(other.gpu_count or other.whole_gpus for other in reports)
     ]
-    levels, note = levels_of(hosts) if sources.kubectl else ((), "access switches are not known")
+    levels, note = levels_of(hosts) if sources.labelled else ((), "access switches are not known")
     notes.extend([("switches", note)] if note else [])
     return levels
 
@@ -158,12 +171,26 @@ def _within(
     return readable, [pod for pod in pods if pod.node in readable]
 
 
-def _topologies(sources: ClusterSources) -> list[list[NodeReport]]:
-    """Reports of each kind of source, the surest first: the node's own probes, FlexTopo, then counts by zone."""
+def _topologies(
+    sources: ClusterSources, answer: ServerLists, lists: KubectlLists, notes: Notes
+) -> list[list[NodeReport]]:
+    """Reports of each kind of source, the surest first: the node's own probes, FlexTopo, then counts by zone. Objects
+    that a server still has of nodes that are gone are passed over."""
+    listed = {report.node for report in lists.nodes} | {name for name, _ in lists.unreadable}
+    objects = objects_of(answer.of_kinds(FLEXTOPO, NRT), (FLEXTOPO, NRT))
+    notes += [(f"{item.kind} {item.name}", GONE) for item in objects if item.name not in listed]
+    stored = {kind: [item for item in objects if item.kind == kind and item.name in listed] for kind in (FLEXTOPO, NRT)}
+    topos = [
+        *(pair for path in sources.flextopo for pair in read_flextopos(path)),
+        *((item.body.file, flextopo_of(item)) for item in stored[FLEXTOPO]),
+    ]
     kinds = [
         [read_host(node, folder) for node, folder in sources.hosts],
-        [flextopo.report(topo, origin) for path in sources.flextopo for origin, topo in read_flextopos(path)],
-        [report for path in sources.nrt for report in read_node_resource_topologies(path)],
+        [flextopo.report(topo, origin) for origin, topo in topos],
+        [
+            *(report for path in sources.nrt for report in read_node_resource_topologies(path)),
+            *map(report_of, stored[NRT]),
+        ],
     ]
     for reports in kinds:
         reported: dict[str, NodeReport] = {}
@@ -187,10 +214,10 @@ def _by_node(
     listed = {report.node: report for report in lists.nodes}
     by_node = {node: reports for node, reports in by_node.items() if node not in left_out.nodes}
     for node, reports in by_node.items():
-        if sources.kubectl and node not in listed:
+        if sources.labelled and node not in listed:
             raise InputError(
-                f"{reports[0].origin}: node {node} must be in the list of nodes of "
-                f"{', '.join(map(str, sources.kubectl))}; it is missing there.",
+                f"{reports[0].origin}: node {node} must be in the list of nodes of {sources.labelled}; it is missing "
+                "there.",
                 hint="Take both sources at the same time, or add the node.",
             )
     for node, report in listed.items():
@@ -240,7 +267,7 @@ def _pods(
         for report in reports
         if name in nodes and (report.core_users or any(gpu.used_by for gpu in report.gpus))
     }
-    if sources.kubectl:
+    if sources.labelled:
         pods = _listed_pods(lists, claims, left_out)
     else:
         pods = [pod for node, (_, claimed) in claims.items() for pod in pods_of_claims(node, claimed)]

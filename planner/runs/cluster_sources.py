@@ -9,6 +9,7 @@ from planner.errors import InputError
 from planner.files.kubernetes.kubectl_lists import RULE as TIME_RULE
 from planner.files.kubernetes.kubectl_lists import parse_time
 from planner.files.sections import NAME_PATTERN
+from planner.runs.live.kubernetes import Kubernetes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +19,7 @@ class ClusterSources:
     `gpu_types`: product and the planner's type. `gpu_numa`, `devices`: the user's files (see `files.import_maps`).
     `taken_at`: when the kubectl lists were taken ("": at the latest time in them). `preempt_unclassed`: pods without a
     priority class, which Kubernetes runs at priority 0, may be evicted, too. `strict`: what cannot be read refuses the
-    import, where it would be left out with a note.
+    import, where it would be left out with a note. `kubernetes`: a running cluster, in place of kubectl lists.
     """
 
     name: str = "imported"
@@ -34,13 +35,26 @@ class ClusterSources:
     core_group_size: int = CORE_GROUP_SIZE
     preempt_unclassed: bool = False
     strict: bool = False
+    kubernetes: Kubernetes | None = None
+
+    @property
+    def labelled(self) -> str:
+        """Where nodes are listed with their labels, in words; "": nowhere."""
+        return self.kubernetes.label if self.kubernetes else ", ".join(map(str, self.kubectl))
 
 
 def require_usable(sources: ClusterSources) -> None:
     """InputError where an option is missing, given twice or not what it must be."""
-    if not (sources.flextopo or sources.nrt or sources.kubectl or sources.hosts):
+    if not (sources.labelled or sources.flextopo or sources.nrt or sources.hosts):
         raise InputError(
-            "import: must have a source; there is none.", hint="Give --kubectl, --flextopo, --nrt or --host."
+            "import: must have a source; there is none.",
+            hint="Give --kubernetes, --kubectl, --flextopo, --nrt or --host.",
+        )
+    if sources.kubernetes and (sources.kubectl or sources.taken_at):
+        option = "--kubectl" if sources.kubectl else "--taken-at"
+        raise InputError(
+            f"{option}: must be left out with --kubernetes, which lists the cluster as it is now.",
+            hint=f"Give --kubernetes, or --kubectl{' with --taken-at' if sources.taken_at else ''}.",
         )
     if not NAME_PATTERN.fullmatch(sources.name):
         raise InputError(f"--name: must be a plain name of at most 63 letters, digits, '.', '_' or '-', got "
@@ -85,6 +99,8 @@ def _require_once(names: list[str], option: str) -> None:
 
 
 def _require_levels(sources: ClusterSources) -> None:
-    """Switches are read from labels, and only kubectl gives labels."""
-    if sources.levels and not sources.kubectl:
-        raise InputError("--level: needs the labels of nodes, got no --kubectl.", hint="Add --kubectl FILE.")
+    """Switches are read from labels, and only lists of nodes give labels."""
+    if sources.levels and not sources.labelled:
+        raise InputError(
+            "--level: needs the labels of nodes, got no --kubectl.", hint="Add --kubectl FILE, or --kubernetes."
+        )

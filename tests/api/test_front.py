@@ -240,8 +240,8 @@ def test_bad_frames(table: pd.DataFrame, words: str) -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (planner.cluster, "files or synthetic"),
-        (lambda: planner.cluster("a.yaml", synthetic=3), "got both"),
+        (planner.cluster, "one of files, kubernetes=CONTEXT and synthetic=NODES, got none"),
+        (lambda: planner.cluster("a.yaml", synthetic=3), "got 2"),
         (lambda: planner.cluster("gone.yaml"), "gone.yaml"),
         (lambda: planner.cluster(synthetic=0), "nodes must be within"),
         (planner.frontier, "got neither"),

@@ -70,6 +70,8 @@ OWNERS = {
     ),
     "dask": ("planner/runs/batches/",),
     "distributed": ("planner/runs/batches/",),
+    "kubernetes": ("planner/runs/live/",),
+    "urllib3": ("planner/runs/live/",),  # what the Kubernetes client speaks HTTP by: its errors
     "tornado": ("planner/runs/rehearsal/",),
     "pyarrow": ("planner/files/",),
     "networkx": ("planner/placement/flextopo.py",),

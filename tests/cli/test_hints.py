@@ -29,6 +29,7 @@ ENGINES = ("export/engines/", "export/checking/", "export/targets/dynamo/checks.
 
 # module or folder -> commands that meet what it refuses; `--flag`: every command that has this flag
 SERVES: dict[str, str] = {
+    "cli/program/shared_options.py": "--kubernetes",
     "cli/questions/options.py": "cheapest, buy, max",
     "evaluation/doubts/plans.py": "doubt",
     "cli/questions/services.py": "cheapest, init, max",
@@ -69,6 +70,7 @@ SERVES: dict[str, str] = {
     "runs/replanning/scheduling.py": "schedule",
     "runs/replays/": "replay",
     "runs/live/": "observe",
+    "runs/live/kubeconfigs.py": "--kubernetes",
     "runs/replays/tuning.py": "tune",
     "runs/watching/": "watch",
     "studies/asi/": "study asi",

@@ -1,22 +1,16 @@
 """`planner observe --prometheus`: a real one that scrapes what a deployment would tell, and servers that are none."""
 
 import json
-import shutil
-import socket
-import subprocess
 import sys
-import threading
-import time
-import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from functools import cache, partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 from command_line import Command
 from observed_answers import answer, on_other_gpus, series, write
+from prometheus_servers import Reply, asked, replied, scraping, serving
 
 from planner import files
 from planner.api.deployments import PlannedDeployment
@@ -30,7 +24,6 @@ from small_plans import small_plan, small_trace
 
 Rows = list[tuple[dict[str, str], float]]
 NAME, SLOW, LOAD = "dense, with levels", 0.8, 0.7
-WAIT_S = 30.0
 
 
 @cache
@@ -53,76 +46,15 @@ def exposition() -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-Reply = Callable[[BaseHTTPRequestHandler], tuple[int, dict[str, str], bytes]]
-
-
-@contextmanager
-def serving(reply: Reply) -> Iterator[str]:
-    """An HTTP server on the loopback; its address."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, headers, body = reply(self)
-            self.send_response(status)
-            for key, text in headers.items():
-                self.send_header(key, text)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_args: object) -> None:
-            """Nothing is printed."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def scraped(url: str) -> int:
-    """Series of the deployment that Prometheus has."""
-    with urllib.request.urlopen(f"{url}/api/v1/series?match[]={{job=%22engines%22}}", timeout=5) as response:
-        return len(json.load(response)["data"])
-
-
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Debian's, with one target."""
-    if shutil.which("prometheus") is None:
-        pytest.skip("prometheus is not installed")
-    folder, port = tmp_path_factory.mktemp("prometheus"), free_port()
-    with serving(lambda _: (200, {"Content-Type": "text/plain; version=0.0.4"}, exposition())) as exporter:
-        config = {
-            "global": {"scrape_interval": "1s"},
-            "scrape_configs": [
-                {"job_name": "engines", "static_configs": [{"targets": [exporter.removeprefix("http://")]}]}
-            ],
-        }
-        (folder / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML, too
-        command = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
-                   f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]  # fmt: skip
-        process = subprocess.Popen(command)
-        try:
-            url, until = f"http://127.0.0.1:{port}", time.monotonic() + WAIT_S
-            while True:
-                try:
-                    if scraped(url) >= len(rows()):
-                        break
-                except OSError:
-                    pass
-                assert time.monotonic() < until, "Prometheus has scraped nothing"
-                time.sleep(0.2)
-            yield url
-        finally:
-            process.terminate()
-            process.wait()
+
+    def ready(url: str) -> bool:
+        return len(asked(url, '{job="engines",__name__=~"planner:.*"}')) >= len(rows())
+
+    with scraping(tmp_path_factory.mktemp("prometheus"), exposition, ready) as url:
+        yield url
 
 
 @pytest.fixture
@@ -154,10 +86,6 @@ def test_a_plan_that_nobody_deployed_is_told(planner: Command, run: Path, promet
     nothing = planner("observe", run, "--prometheus", prometheus, "--name", "another")
     assert nothing.status == EXIT_BAD_INPUT
     assert "a list with at least one series" in nothing.err
-
-
-def replied(status: int = 200, body: bytes = b"{}", **headers: str) -> Reply:
-    return lambda _: (status, {key.replace("_", "-"): text for key, text in headers.items()}, body)
 
 
 SECRET = "tell-nobody"

@@ -106,6 +106,7 @@ cluster show cluster.yaml --nodes node-0001..node-0003 --out made.md | cluster.y
 cluster show small.yaml --json | small.yaml
 cluster diagnose cluster.yaml --request 4G32C --job 16 --qos guaranteed --out made.md | cluster.yaml
 cluster diagnose small.yaml --guaranteed-only --moves --json | small.yaml
+cluster rbac --for watch --namespace serving |
 cluster flextopo small.yaml --out made --dialect agent | small.yaml
 cluster import --kubectl list.json --gpu-numa numa.yaml --devices devices.yaml --level asw=rack --taken-at 2026-02-01T00:00:00Z --out made.yaml | list.json numa.yaml devices.yaml
 cluster import --flextopo topos/n-1.yaml --flextopo topos/n-2.yaml --kubectl list.json --gpu-numa numa.yaml --level asw=rack --out made.json | topos/n-1.yaml topos/n-2.yaml list.json numa.yaml

@@ -8,7 +8,7 @@ import typer
 from planner.cli import screen
 from planner.cli.cluster.diagnose import command as diagnose_command
 from planner.cli.cluster.import_cluster import command as import_command
-from planner.cli.cluster.import_cluster import flextopo_command
+from planner.cli.cluster.import_cluster import flextopo_command, rbac_command
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ DEFAULT_SHARES = ("H200=0.4", "H800=0.3", "H20=0.3")
 
 group = typer.Typer(help="Clusters: import, make up, show, diagnose.", no_args_is_help=True)
 group.command("import")(import_command)
+group.command("rbac")(rbac_command)
 group.command("flextopo")(flextopo_command)
 group.command("diagnose")(diagnose_command)
 

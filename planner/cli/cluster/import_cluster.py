@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
+from planner.cli.program.option_records import with_records
+from planner.cli.program.shared_options import KubernetesFlags
 from planner.domain import Pod
 
 if TYPE_CHECKING:
@@ -16,8 +18,10 @@ Paths = list[Path] | None
 Texts = list[str] | None
 
 
+@with_records
 def command(
     out: Annotated[Path, typer.Option(help="Cluster file to write, .yaml or .json.")],
+    source: KubernetesFlags,
     name: Annotated[str, typer.Option(help="Name of the cluster.")] = "imported",
     flextopo: Annotated[Paths, typer.Option(help="FlexTopo objects (YAML or JSON); several times.")] = None,
     nrt: Annotated[Paths, typer.Option(help="NodeResourceTopology objects; several times.")] = None,
@@ -60,8 +64,8 @@ def command(
 ) -> None:
     """Read nodes and pods of a real cluster. Sources may cover the same node, and must agree there.
 
-    kubectl gives labels, taints, what pods may have, and pods; FlexTopo, NodeResourceTopology and host files give the
-    topology. What cannot be read is left out with a note, or refused with --strict.
+    kubectl, or the cluster itself, gives labels, taints, what pods may have, and pods; FlexTopo, NodeResourceTopology
+    and host files give the topology. What cannot be read is left out with a note, or refused with --strict.
     """
     from planner import files
     from planner.files.cluster.clusters import write_cluster
@@ -84,6 +88,7 @@ def command(
             core_group_size=core_group_size,
             preempt_unclassed=preempt_unclassed,
             strict=strict,
+            kubernetes=source.cluster(),
         )
     )
     write_cluster(cluster, out, force)
@@ -150,3 +155,18 @@ def flextopo_command(
     topos = [flextopo(node, pods[node.name], loaded.core_group_size, Dialect(dialect)) for node in loaded.nodes]
     write_flextopos(topos, out, force=force)
     screen.show_text(f"{len(topos)} FlexTopo objects in {out}")
+
+
+def rbac_command(
+    commands: Annotated[
+        Texts,
+        typer.Option(
+            "--for", metavar="COMMAND", help="`cluster import`, watch or advise; several times. [default: all of them]"
+        ),
+    ] = None,
+    namespace: Annotated[str, typer.Option(help="Of the service account.")] = "default",
+) -> None:
+    """Print a service account and the role that lets it list what the planner reads, as YAML for kubectl apply."""
+    from planner.runs.live.api_resources import rbac_text
+
+    screen.show_text(rbac_text(commands or (), namespace).rstrip("\n"))

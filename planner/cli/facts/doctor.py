@@ -30,6 +30,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "dask": ("dask", "distributed", "cryptography"),
     "report": ("plotly",),
     "rehearse": ("tornado",),
+    "kubernetes": ("kubernetes",),
 }
 """What comes with each optional part; the planner works without."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

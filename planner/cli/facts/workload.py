@@ -1,4 +1,5 @@
-"""`planner workload`: a trace becomes a workload, is shown, or becomes a shorter one; and how traces are to be read."""
+"""`planner workload`: a trace becomes a workload, is shown, or becomes a shorter one; and how traces are to be read.
+What engines tell becomes one in `metered.py`."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from planner.cli import screen
+from planner.cli.facts import metered
 from planner.cli.program.option_records import with_records
 from planner.errors import InputError
 
@@ -110,7 +112,7 @@ def _where(texts: Sequence[str]) -> dict[str, list[str]]:
     return values
 
 
-group = typer.Typer(help="Workloads from traces.", no_args_is_help=True)
+group = typer.Typer(help="Workloads from traces and from what engines tell.", no_args_is_help=True)
 
 Trace = Annotated[Path, typer.Argument(help="CSV or JSON with arrival time, input and output tokens, packed or not.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
@@ -121,7 +123,10 @@ Html = Annotated[Path | None, typer.Option(help="Write a page to send: FILE.html
 
 @group.callback()
 def _group() -> None:
-    """Workloads from traces."""
+    """Workloads from traces and from what engines tell."""
+
+
+group.command("from-metrics")(metered.command)
 
 
 @group.command("summarize")

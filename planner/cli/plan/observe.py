@@ -1,6 +1,5 @@
 """`planner observe`: where a running deployment and its plan differ."""
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,29 +7,24 @@ import typer
 
 from planner.cli import screen
 from planner.cli.plan import saved_runs
+from planner.cli.program.option_records import with_records
+from planner.cli.program.shared_options import PrometheusFlags, show_queries
 from planner.errors import InputError
 
 if TYPE_CHECKING:
     from planner.runs.live.observing import ObservedRun
 
 
+@with_records
 def command(
     run: saved_runs.Run,
+    *,
     answers: Annotated[
         list[Path] | None,
         typer.Argument(help="Answers of Prometheus (JSON) to the queries of --queries.", show_default=False),
     ] = None,
     queries: Annotated[bool, typer.Option("--queries", help="Print the queries, as commands, and stop.")] = False,
-    prometheus: Annotated[
-        str, typer.Option(help="Ask a Prometheus there, as http://localhost:9090.", show_default=False)
-    ] = "",
-    token_file: Annotated[
-        Path | None,
-        typer.Option(help="Its bearer token. [default: PLANNER_PROMETHEUS_TOKEN, where it is set]", show_default=False),
-    ] = None,
-    ca_file: Annotated[
-        Path | None, typer.Option(help="Certificates to trust. [default: the machine's]", show_default=False)
-    ] = None,
+    source: PrometheusFlags,
     window: Annotated[
         str,
         typer.Option(
@@ -57,13 +51,13 @@ def command(
     from planner import files
     from planner.runs.live import observing
 
+    prometheus = source.prometheus
     if sum(map(bool, (queries, answers, prometheus))) != 1:
         raise InputError(
             "planner observe: must get one of answer files, --prometheus and --queries.",
             hint="planner observe RUN --prometheus http://localhost:9090 asks by itself; --queries says how to.",
         )
-    if not prometheus and (token_file or ca_file):
-        raise InputError("--token-file, --ca-file: go with --prometheus alone.", hint="Leave them out.")
+    asked = source.source()
     if answers and (window or engine):
         raise InputError(
             "--window, --engine: must be left out with answer files, which tell their own.", hint="Leave them out."
@@ -73,30 +67,17 @@ def command(
         from planner import export
 
         asked_engine = export.priced_engine(plan, engine).name
-        _show_queries(export.observe_queries(plan, asked_engine, name, window), as_json=json)
+        show_queries(export.observe_queries(plan, asked_engine, name, window), "planner observe RUN", as_json=json)
         return
     if out is not None:
         files.claim_folder(out, observing.file_names(), force=force)
-    if prometheus:
-        from planner.runs.live.prometheus import prometheus_at
-
-        source = prometheus_at(prometheus, token_file, ca_file)
-        observed = observing.observe_live(plan, source, engine, name, window)
+    if asked is not None:
+        observed = observing.observe_live(plan, asked, engine, name, window)
     else:
         observed = observing.observe_run(plan, answers or [], name)
     if out is not None:
         files.write_folder(out, observed.files, force=force, kinds=observing.file_names())
     _show(observed, out, as_json=json)
-
-
-def _show_queries(queries: dict[str, str], *, as_json: bool) -> None:
-    if as_json:
-        screen.show_json(queries)
-        return
-    screen.show_text("# PROMETHEUS: where it answers, as http://localhost:9090; then planner observe RUN *.json")
-    for name, query in queries.items():
-        parameter = shlex.quote(f"query={query}")
-        screen.show_text(f'curl -sfG "$PROMETHEUS/api/v1/query" --data-urlencode {parameter} -o {name}.json')
 
 
 def _show(observed: "ObservedRun", out: Path | None, *, as_json: bool) -> None:

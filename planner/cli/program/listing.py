@@ -94,7 +94,7 @@ PANELS = {
             "List the engine versions that a plan may be made for (`engine:` of a scenario), or tell what one accepts."
         ),
         "workloads": "List the shipped workloads; a scenario may also name a workload file or a trace CSV.",
-        "workload": "Workloads from traces.",
+        "workload": "Workloads from traces and from what engines tell.",
         "cost": "The cost model: explained, judged, calibrated.",
         "docs": "Write the reference of all commands and keys, and the guides; index.html is the first page.",
     },

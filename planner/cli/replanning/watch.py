@@ -1,4 +1,5 @@
-"""`planner watch`: prices, inventory, load and lost GPUs as files; plans that follow them without flapping."""
+"""`planner watch`: prices, inventory, load and lost GPUs as files, the load as engines count it, lost GPUs as a cluster
+tells; plans that follow them without flapping."""
 
 import math
 import re
@@ -9,16 +10,20 @@ import typer
 
 from planner.cli import screen
 from planner.cli.plan import fleet_folders
+from planner.cli.program.option_records import with_records
+from planner.cli.program.shared_options import KubernetesFlags, PrometheusFlags
 from planner.cli.replanning.fleets import watch_fleet
 from planner.errors import InputError
 
 if TYPE_CHECKING:
     from planner.domain.watching import WatchLog, WatchStep
+    from planner.runs.watching.live_feeds import LiveFeed
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h|d)?")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
+@with_records
 def command(
     context: typer.Context,
     scenario: Annotated[
@@ -27,10 +32,29 @@ def command(
             help="Scenario file; its prices and inventory are what feeds change. Or the folder of a fleet that runs."
         ),
     ],
+    *,
     feeds: Annotated[
-        list[Path], typer.Option("--feed", help="A CSV history or a YAML file of the current state; any number.")
-    ],
+        list[Path] | None,
+        typer.Option(
+            "--feed", help="A CSV history or a YAML file of the current state; any number.", show_default=False
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the decision log and the plans; a watch in it goes on.")],
+    source: PrometheusFlags,
+    server: KubernetesFlags,
+    window: Annotated[
+        str,
+        typer.Option(
+            help="With --prometheus: the load is the mean of the last so long. [default: 5m]", show_default=False
+        ),
+    ] = "",
+    name: Annotated[
+        str,
+        typer.Option(
+            help="With --prometheus: the name that the plan was exported under. [default: the scenario's]",
+            show_default=False,
+        ),
+    ] = "",
     run: Annotated[
         Path | None, typer.Option(help="Run folder of the plan that stands. [default: one is made]", show_default=False)
     ] = None,
@@ -79,13 +103,20 @@ def command(
         hint = "Change prices, GPUs and levels with planner replan."
         fleet_folders.refuse_options(context, ("scenario", "feeds", "once", "headroom", "dwell"), hint)
         rules = WatchSettings(dwell_s=_seconds("--dwell", dwell), headroom=headroom)
-        watch_fleet(scenario, feeds, out, rules, once=once, force=force, as_json=json)
+        watch_fleet(scenario, feeds or [], out, rules, once=once, force=force, as_json=json)
         return
     if once and ticks not in (None, 1):
         raise InputError(f"--once: is --ticks 1, got --ticks {ticks} too.", hint="Give one of the two.")
+    live = (*_load(source, window, name), *_nodes(server))
+    if not feeds and not live:
+        raise InputError(
+            "planner watch: must get --feed, --prometheus or --kubernetes, got none.",
+            hint="Name what tells of load, prices or lost GPUs.",
+        )
     job = WatchJob(
         scenario=scenario,
-        feeds=tuple(feeds),
+        feeds=tuple(feeds or ()),
+        live=live,
         out=out,
         run=run,
         every_s=_seconds("--every", every),
@@ -103,6 +134,28 @@ def command(
         if not json:
             _tell(step)
     show(read_log(out), out, as_json=json)
+
+
+def _load(source: PrometheusFlags, window: str, name: str) -> "tuple[LiveFeed, ...]":
+    """The load that a Prometheus tells, where one is named."""
+    asked = source.source()
+    if asked is None:
+        if window or name:
+            raise InputError("--window, --name: go with --prometheus alone.", hint="Leave them out.")
+        return ()
+    from planner.runs.live.loads import PrometheusLoad
+
+    return (PrometheusLoad(asked, window or "5m", name),)
+
+
+def _nodes(server: KubernetesFlags) -> "tuple[LiveFeed, ...]":
+    """What of a cluster's nodes is lost, where one is named."""
+    cluster = server.cluster()
+    if cluster is None:
+        return ()
+    from planner.runs.live.nodes import NodeFeed
+
+    return (NodeFeed(kubernetes=cluster),)
 
 
 def _seconds(flag: str, text: str) -> float:
@@ -129,7 +182,7 @@ def _moment(text: str) -> float:
 def _tell(step: "WatchStep") -> None:
     """What is worth reading: changes, needs that cannot be met, and what was refused."""
     from planner.domain.watching import Verdict, clock_text
-    from planner.runs.watching.watches import EARLIEST_EPOCH_S
+    from planner.runs.watching.live_feeds import EARLIEST_EPOCH_S
 
     observation, decision = step.observation, step.decision
     for note in observation.notes:

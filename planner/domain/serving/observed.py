@@ -5,11 +5,17 @@ from enum import StrEnum
 
 from planner.domain.efficiency import Measurement
 from planner.domain.layout import Phase
+from planner.domain.workload import LengthFacts, LengthProfile
 
 ISLAND = "planner_island"
 PLAN = "planner_plan"
 EDGE = "le"
 """Labels of every series: the island's label, the plan's name in objects; the upper edge of a histogram's class (s)."""
+
+PART_OF = "app_kubernetes_io_part_of"
+MODEL = "model_name"
+ENGINE = "planner_engine"
+"""Labels of traffic: the plan's name on the pods, the model as engines call it, and the engine."""
 
 
 class Quantity(StrEnum):
@@ -70,6 +76,64 @@ class ObservedSeries:
     start_s: float = 0.0
     end_s: float = 0.0
     file: str = ""
+
+
+class Traffic(StrEnum):
+    """Series of what comes to a deployment, by name. A second, over a window, but for `REQUESTS`: how many ended in it.
+
+    `ARRIVALS`: requests that ended, and by how much more are in the engines than at the window's start. `PROMPTS` and
+    `ANSWERS` are histograms of lengths (tokens; class edges in the label `le`), `_SUM` the sum of what they count,
+    `_SERIES` how many engines have the class. `COMPUTED`: prompt tokens that no cache had, of all `PROMPT_TOKENS`.
+    `NEWEST`: when the last sample was taken (seconds since 1970).
+    """
+
+    ARRIVALS = "planner:arrivals:rate"
+    REQUESTS = "planner:ended_requests:increase"
+    PROMPTS = "planner:prompt_length_bucket:rate"
+    PROMPTS_SUM = "planner:prompt_length_sum:rate"
+    PROMPTS_SERIES = "planner:prompt_length_bucket:count"
+    ANSWERS = "planner:answer_length_bucket:rate"
+    ANSWERS_SUM = "planner:answer_length_sum:rate"
+    ANSWERS_SERIES = "planner:answer_length_bucket:count"
+    PROMPT_TOKENS = "planner:prompt_tokens:rate"
+    COMPUTED = "planner:computed_prompt_tokens:rate"
+    NEWEST = "planner:newest_sample:time"
+
+    @property
+    def is_histogram(self) -> bool:
+        """Whether its series are of classes of a histogram."""
+        return self in (self.PROMPTS, self.PROMPTS_SERIES, self.ANSWERS, self.ANSWERS_SERIES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficSeries:
+    """One series of traffic: its mean over the samples of the answer, the last of them at `end_s` (seconds since 1970
+    by Prometheus' clock). `plan`: the label of its pods, empty where they have none; `edge_tokens`: of a class of a
+    histogram, inf for the last."""
+
+    quantity: Traffic
+    engine: str
+    plan: str
+    model: str
+    value: float
+    edge_tokens: float | None = None
+    end_s: float = 0.0
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeteredWorkload:
+    """A workload made of an engine's metrics. `answers`: lengths of answers, as far as classes tell; `hit_share`: of
+    the prompts' tokens, found in the caches that there are (None: not told); `notes`: what was assumed, a sentence
+    each; `source` for the workload file."""
+
+    profile: LengthProfile
+    engine: str
+    model: str
+    answers: LengthFacts
+    hit_share: float | None
+    source: str
+    notes: tuple[str, ...] = ()
 
 
 class Verdict(StrEnum):

@@ -10,6 +10,7 @@ from planner.files.disk.folders import write_folder
 from planner.files.kubernetes.kubernetes_objects import KubernetesObject, items_below, read_objects
 from planner.files.sections import Section
 
+KIND = "FlexTopo"
 API_GROUP = "flextopo.baichuan-inc.com"
 API_VERSION = f"{API_GROUP}/v1alpha1"
 _VERTEX_WORDS = {
@@ -28,10 +29,11 @@ _VERTEX_WORDS = {
 
 def read_flextopos(path: Path) -> tuple[tuple[str, FlexTopo], ...]:
     """The objects of a file, each with the place that names it in errors."""
-    return tuple((item.body.file, _record(item)) for item in read_objects(path, ("FlexTopo",)))
+    return tuple((item.body.file, flextopo_of(item)) for item in read_objects(path, (KIND,)))
 
 
-def _record(item: KubernetesObject) -> FlexTopo:
+def flextopo_of(item: KubernetesObject) -> FlexTopo:
+    """An object's graph. Raises InputError where a field is not what it must be."""
     if not item.body.text("apiVersion").startswith(f"{API_GROUP}/"):
         raise item.body.fault("apiVersion", f"of the group {API_GROUP}")
     spec = item.body.section("spec")
@@ -70,7 +72,7 @@ def flextopo_document(topo: FlexTopo) -> dict[str, object]:
     """The custom resource as a mapping."""
     return {
         "apiVersion": API_VERSION,
-        "kind": "FlexTopo",
+        "kind": KIND,
         "metadata": {"name": topo.node},
         "spec": {
             "nodes": [{"id": v.id, "type": v.kind, "attributes": dict(v.attributes)} for v in topo.vertices],

@@ -34,6 +34,7 @@ from planner.files.kubernetes.kubernetes_objects import (
     KubernetesObject,
     below,
     items_below,
+    objects_of,
     read_objects,
     string_map,
     without_twins,
@@ -158,15 +159,26 @@ class KubectlLists:
 
 
 def read_kubectl(
-    paths: tuple[Path, ...], taken_at: datetime | None = None, *, preempt_unclassed: bool = False
+    paths: tuple[Path, ...],
+    taken_at: datetime | None = None,
+    *,
+    answers: Sequence[Section] = (),
+    answered_at: datetime | None = None,
+    preempt_unclassed: bool = False,
 ) -> KubectlLists:
     """Nodes and pods of all files together; InputError where two objects of one name differ.
 
     `taken_at`: when the lists were taken, from which pods' ages follow (None: at the latest time that is told in them).
+    `answers`: lists that an API server gave; `answered_at`: when the last of them came, by its clock.
     `preempt_unclassed`: pods without a priority class may be evicted, too.
     """
     passed: Counter[str] = Counter()
-    objects = without_twins(item for path in paths for item in read_objects(path, KINDS, passed))
+    objects = without_twins(
+        (
+            *(item for path in paths for item in read_objects(path, KINDS, passed)),
+            *objects_of(answers, KINDS, passed),
+        )
+    )
     notes: Notes = []
     unreadable: dict[str, InputError] = {}
     nodes = _nodes(objects, unreadable)
@@ -174,7 +186,8 @@ def read_kubectl(
     running = [item for item in pods if not holds_nothing(item)]
     reads = _read_pods(running, nodes, unreadable, preempt_unclassed=preempt_unclassed)
     reads, claims = _with_claims(reads, allocated_claims(item for item in objects if item.kind == CLAIM), notes)
-    moment = taken_at or latest_time(objects)
+    # clocks of nodes may go ahead of the server's
+    moment = taken_at or max(filter(None, (latest_time(objects), answered_at)), default=None)
     aged = [(replace(read.pod, age_s=age_s(read.item, moment)), read.item) for read in reads]
     budgeted, budgets, budget_notes = with_budgets(aged, [item for item in objects if item.kind == KIND])
     notes += [*((f"pod {read.pod.key}", note) for read in reads for note in read.notes), *budget_notes]

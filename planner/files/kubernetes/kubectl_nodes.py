@@ -191,17 +191,28 @@ def _taints(item: KubernetesObject, *, unhealthy: bool) -> tuple[Taint, ...]:
         )
         for entry in items_below(spec, "taints")
     ]
-    cordoned = not spec.is_empty("unschedulable") and spec.flag("unschedulable")
-    added = [CORDON_TAINT] if cordoned else []
+    added = [CORDON_TAINT] if is_cordoned(item) else []
     added += [_fault_of(item)] if _fault_of(item) else []
     added += [UNHEALTHY_TAINT] if unhealthy else []
     keys = {taint.key for taint in taints}
     return (*taints, *(Taint(key=key) for key in added if key not in keys))
 
 
-def _fault_of(item: KubernetesObject) -> str:
-    """The taint of a node that is not ready; "" where it is, or says nothing."""
+def is_cordoned(item: KubernetesObject) -> bool:
+    """Whether nobody may be scheduled on a node."""
+    spec = below(item.body, "spec")
+    return not spec.is_empty("unschedulable") and spec.flag("unschedulable")
+
+
+def readiness(item: KubernetesObject) -> Section | None:
+    """A node's condition Ready; None where it has none."""
     for condition in items_below(below(item.body, "status"), "conditions"):
         if not condition.is_empty("type") and condition.text("type") == "Ready":
-            return NOT_READY.get(condition.text("status"), "")
-    return ""
+            return condition
+    return None
+
+
+def _fault_of(item: KubernetesObject) -> str:
+    """The taint of a node that is not ready; "" where it is, or says nothing."""
+    condition = readiness(item)
+    return "" if condition is None else NOT_READY.get(condition.text("status"), "")

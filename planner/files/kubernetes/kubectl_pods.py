@@ -10,6 +10,7 @@ Kubernetes does not say which GPUs a pod holds.
 """
 
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -82,11 +83,33 @@ def listed_gpus(objects: Iterable[KubernetesObject]) -> dict[str, tuple[Reported
     return {node: tuple(listed[index] for index in sorted(listed)) for node, listed in gpus.items()}
 
 
+def tainted_gpus(objects: Iterable[KubernetesObject]) -> Counter[str]:
+    """How many whole GPUs that drivers list nobody may use (a device's taints), by node."""
+    counts: Counter[str] = Counter()
+    for item in objects:
+        spec = below(item.body, "spec")
+        if not spec.is_empty("nodeName") and not spec.is_empty("driver") and spec.text("driver") in DRIVERS:
+            counts[spec.text("nodeName")] += sum(map(_is_tainted, items_below(spec, "devices")))
+    return counts
+
+
+def _is_tainted(device: Section) -> bool:
+    taints = items_below(_facts(device), "taints")
+    return bool(_WHOLE_GPU.fullmatch(device.text("name"))) and any(
+        not taint.is_empty("effect") and taint.text("effect") in ("NoSchedule", "NoExecute") for taint in taints
+    )
+
+
+def _facts(device: Section) -> Section:
+    """Where attributes and taints stand: until v1beta1 in a mapping of their own."""
+    return below(device, "basic") if "basic" in device else device
+
+
 def _whole_gpus(spec: Section) -> Iterator[ReportedGpu]:
     for device in items_below(spec, "devices"):
         match = _WHOLE_GPU.fullmatch(device.text("name"))
         if match:
-            attributes = below(device, "basic", "attributes") if "basic" in device else below(device, "attributes")
+            attributes = below(_facts(device), "attributes")
             yield ReportedGpu(
                 index=int(match[1]), uuid=_text(attributes, "uuid"), product=_text(attributes, "productName")
             )

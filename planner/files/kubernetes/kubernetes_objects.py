@@ -45,13 +45,21 @@ def read_objects(
         documents = [parse_json(text, file=str(path))]
     else:
         documents = [parse_large_yaml(part, file=str(path), most_bytes=MOST_OF_A_LIST) for part in _yaml_parts(text)]
-    objects = [item for document in documents for item in _unpacked(document, kinds, passed)]
+    objects = objects_of(documents, kinds, passed)
     if not objects:
         raise InputError(
             f"{path}: must hold at least one object of kind {' or '.join(kinds)}; it holds none.",
             hint="Write it with `kubectl get ... -o yaml`.",
         )
     return without_twins(objects)
+
+
+def objects_of(
+    documents: Iterable[Section], kinds: tuple[str, ...], passed: Counter[str] | None = None
+) -> list[KubernetesObject]:
+    """The objects of documents, lists unpacked; none where all lists are empty. InputError for one of none of the
+    `kinds`, as in `read_objects`."""
+    return [item for document in documents for item in _unpacked(document, kinds, passed)]
 
 
 def _yaml_parts(text: str) -> list[str]:

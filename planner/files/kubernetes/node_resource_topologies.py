@@ -13,6 +13,7 @@ from planner.files.kubernetes.kubernetes_objects import KubernetesObject, count,
 from planner.files.sections import Section
 from planner.units import GB
 
+KIND = "NodeResourceTopology"
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 _GROUP = "topology.node.k8s.io/"
 _ZONE = re.compile(r"node-(0|[1-9][0-9]{0,3})")
@@ -21,10 +22,11 @@ _TRAILING_NUMBER = re.compile(r"(0|[1-9][0-9]{0,3})$")
 
 def read_node_resource_topologies(path: Path) -> tuple[NodeReport, ...]:
     """What the objects of a file say, one report a node."""
-    return tuple(_report(item) for item in read_objects(path, ("NodeResourceTopology",)))
+    return tuple(report_of(item) for item in read_objects(path, (KIND,)))
 
 
-def _report(item: KubernetesObject) -> NodeReport:
+def report_of(item: KubernetesObject) -> NodeReport:
+    """What an object says of its node. Raises InputError where a field is not what it must be."""
     body = item.body
     if not body.text("apiVersion").startswith(_GROUP):
         raise body.fault("apiVersion", f"of the group {_GROUP.rstrip('/')}")

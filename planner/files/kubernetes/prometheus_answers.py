@@ -1,22 +1,37 @@
 """Answers of Prometheus' HTTP API (`/api/v1/query`, `/api/v1/query_range`), as JSON files, to the queries that the
 export writes.
 
-A series is known by its name (`__name__`, of `Quantity`), the plan's label, the island's and, of a class of a
-histogram, its upper edge `le`. Source: prometheus/docs/querying/api.md; values are texts, times seconds since 1970.
+A series of a plan is known by its name (`__name__`, of `Quantity`), the plan's label, the island's and, of a class of a
+histogram, its upper edge `le`; one of traffic by its name (of `Traffic`), engine, plan, model and edge.
+Source: prometheus/docs/querying/api.md; values are texts, times seconds since 1970.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
-from planner.domain.serving.observed import EDGE, ISLAND, PLAN, ObservedSeries, Quantity
+from planner.domain.serving.observed import (
+    EDGE,
+    ENGINE,
+    ISLAND,
+    MODEL,
+    PART_OF,
+    PLAN,
+    ObservedSeries,
+    Quantity,
+    Traffic,
+    TrafficSeries,
+)
 from planner.errors import InputError
 from planner.files.disk.documents import parse_json
 from planner.files.disk.opening import MOST_OF_A_LIST, read_text
 from planner.files.sections import Section
 
 _FORMS = {"vector": "value", "matrix": "values"}
+_Kind = TypeVar("_Kind", bound=StrEnum)
 _LARGEST = 1e15
 _ROUNDING = 1e-9
 _MOST_APART_S = 3600.0
@@ -38,7 +53,7 @@ def read_answers(texts: Mapping[str, str], *, sparse: bool = False) -> tuple[Obs
             name or without its labels, a value that is no finite number or negative, a series given twice, or answers
             of other times.
     """
-    series = [item for name, text in texts.items() for item in _series(name, text, sparse=sparse)]
+    series = [_read(row, form, name) for name, text in texts.items() for row, form in _rows(name, text, empty=sparse)]
     if not series and not sparse:
         raise InputError("Answers: at least one file must be given, got none.", hint=_QUERIES_HINT)
     by_key: dict[tuple[object, ...], ObservedSeries] = {}
@@ -55,7 +70,34 @@ def read_answers(texts: Mapping[str, str], *, sparse: bool = False) -> tuple[Obs
     return tuple(series)
 
 
-def _series(file: str, text: str, *, sparse: bool) -> Iterator[ObservedSeries]:
+def load_traffic(paths: Sequence[Path]) -> tuple[TrafficSeries, ...]:
+    """The series of all files. Raises InputError as `read_traffic`, and for a file that cannot be read."""
+    return read_traffic({str(path): read_text(path, most_bytes=MOST_OF_A_LIST) for path in paths})
+
+
+def read_traffic(texts: Mapping[str, str]) -> tuple[TrafficSeries, ...]:
+    """The series of traffic in all answers; an answer may have none, as engines that do not run give none.
+
+    Raises:
+        InputError: as `read_answers`, but for empty answers.
+    """
+    by_key: dict[tuple[object, ...], TrafficSeries] = {}
+    for name, text in texts.items():
+        for row, form in _rows(name, text, empty=True):
+            item = _read_traffic(row, form, name)
+            written = row.section("metric").text(EDGE, default="")  # 1 and 1.0 are series of their own
+            key = (item.quantity, item.engine, item.plan, item.model, written)
+            if key in by_key:
+                raise InputError(
+                    f"{name}: {item.quantity} of {item.model!r} must be given once, is in {by_key[key].file}, too.",
+                    hint="Give each answer once.",
+                )
+            by_key[key] = item
+    return tuple(by_key.values())
+
+
+def _rows(file: str, text: str, *, empty: bool = False) -> Iterator[tuple[Section, str]]:
+    """The series of an answer, and its form."""
     document = parse_json(text, file=file)
     if document.one_of("status", ("success", "error")) == "error":
         reason = document.text("error", default="no reason")
@@ -65,21 +107,21 @@ def _series(file: str, text: str, *, sparse: bool) -> Iterator[ObservedSeries]:
     data = document.section("data")
     form = data.one_of("resultType", tuple(_FORMS))
     rows = data.sections("result")
-    if not rows and not sparse:
+    if not rows and not empty:
         raise data.fault("result", "a list with at least one series", hint=f"Nothing was recorded. {_QUERIES_HINT}")
     for row in rows:
-        yield _read(row, form, file)
+        yield row, form
 
 
 def _read(row: Section, form: str, file: str) -> ObservedSeries:
     labels = row.section("metric")
-    quantity = _quantity(labels)
-    samples = _samples(row, form, quantity)
+    quantity = _quantity(labels, Quantity)
+    samples = _samples(row, form, quantity, 1.0 if quantity.is_share else _LARGEST)
     return ObservedSeries(
         quantity=quantity,
         plan=labels.printable(PLAN),
         island=labels.printable(ISLAND),
-        edge_s=_edge(labels, quantity),
+        edge_s=_edge(labels) if quantity.is_histogram else None,
         value=math.fsum(value for _, value in samples) / len(samples),
         samples=len(samples),
         start_s=samples[0][0],
@@ -88,27 +130,41 @@ def _read(row: Section, form: str, file: str) -> ObservedSeries:
     )
 
 
-def _quantity(labels: Section) -> Quantity:
+def _read_traffic(row: Section, form: str, file: str) -> TrafficSeries:
+    labels = row.section("metric")
+    quantity = _quantity(labels, Traffic)
+    samples = _samples(row, form, quantity, _LARGEST)
+    return TrafficSeries(
+        quantity=quantity,
+        engine=labels.printable(ENGINE),
+        plan=labels.printable(PART_OF, empty=True) if PART_OF in labels else "",
+        model=labels.printable(MODEL, empty=True) if MODEL in labels else "",
+        edge_tokens=_edge(labels) if quantity.is_histogram else None,
+        value=math.fsum(value for _, value in samples) / len(samples),
+        end_s=samples[-1][0],
+        file=file,
+    )
+
+
+def _quantity(labels: Section, kind: type[_Kind]) -> _Kind:
     name = labels.text("__name__", default="")
-    if name not in {quantity.value for quantity in Quantity}:
-        raise labels.fault("__name__", f"one of {', '.join(Quantity)}", hint=_QUERIES_HINT)
-    return Quantity(name)
+    if name not in {quantity.value for quantity in kind}:
+        raise labels.fault("__name__", f"one of {', '.join(kind)}", hint=_QUERIES_HINT)
+    return kind(name)
 
 
-def _edge(labels: Section, quantity: Quantity) -> float | None:
-    if not quantity.is_histogram:
-        return None
+def _edge(labels: Section) -> float:
     text = labels.text(EDGE, default="")
     try:
         edge = float(text)
     except ValueError:
         edge = math.nan
     if math.isnan(edge) or edge < 0:
-        raise labels.fault(EDGE, "the upper edge of a histogram's class in seconds, or +Inf", hint=_QUERIES_HINT)
+        raise labels.fault(EDGE, "the upper edge of a histogram's class, or +Inf", hint=_QUERIES_HINT)
     return edge
 
 
-def _samples(row: Section, form: str, quantity: Quantity) -> list[tuple[float, float]]:
+def _samples(row: Section, form: str, quantity: str, limit: float) -> list[tuple[float, float]]:
     key = _FORMS[form]
     pairs = [row.entries(key)] if form == "vector" else list(row.entries(key))
     if not pairs:
@@ -117,7 +173,7 @@ def _samples(row: Section, form: str, quantity: Quantity) -> list[tuple[float, f
     for pair in pairs:
         if not isinstance(pair, list | tuple) or len(pair) != 2:  # a moment and a value
             raise row.fault(key, "made of a time and a value each")
-        samples.append((_time(row, key, pair[0]), _value(row, key, pair[1], quantity)))
+        samples.append((_time(row, key, pair[0]), _value(row, key, pair[1], quantity, limit)))
     if any(later[0] <= earlier[0] for earlier, later in pairwise(samples)):
         raise row.fault(key, "in the order of time")
     return samples
@@ -129,12 +185,11 @@ def _time(row: Section, key: str, moment: object) -> float:
     return float(moment)
 
 
-def _value(row: Section, key: str, text: object, quantity: Quantity) -> float:
+def _value(row: Section, key: str, text: object, quantity: str, limit: float) -> float:
     try:
         value = float(text) if isinstance(text, str) else math.nan
     except ValueError:
         value = math.nan
-    limit = 1.0 if quantity.is_share else _LARGEST
     if not 0 <= value <= limit * (1 + _ROUNDING):  # NaN, too
         raise row.fault(
             key,

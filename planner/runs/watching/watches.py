@@ -3,7 +3,7 @@
 import hashlib
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -20,14 +20,13 @@ from planner.domain.watching import (
     WatchLog,
     WatchSettings,
     WatchStep,
-    clock_text,
 )
 from planner.errors import InputError
 from planner.files.plan.watch_folders import WatchFolder, WatchHeader, load_watch, plan_folder
 from planner.files.records import read_record
 from planner.files.scenario.settings import Setting
 from planner.files.sections import top_level
-from planner.files.tables.feeds import load_feed, written_at_s
+from planner.files.tables.feeds import load_feed
 from planner.plans.provenance import versions
 from planner.replanning.changes import changes_between
 from planner.replanning.watches.hindsight import tally, windows_of
@@ -47,10 +46,8 @@ from planner.runs.watching.fleets import (
     scenario_digest,
     usual_of,
 )
+from planner.runs.watching.live_feeds import FileFeed, LiveFeed
 from planner.workload import summarize
-
-EARLIEST_EPOCH_S = 1e9
-"""September 2001: smaller times are no seconds since 1970."""
 
 LONGEST_S = 7 * DAY_S
 """Between two observations."""
@@ -70,8 +67,8 @@ class Clock:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchJob:
     """What is to be watched. `run`: the plan that stands at first (None: one is made). `ticks`: observations of this
-    call; `until_s`: none after it. `simulate`: the feeds' own times, as fast as plans are made. `stale_s`: a feed that
-    nobody has written for so long is told (None: none is)."""
+    call; `until_s`: none after it. `simulate`: the feeds' own times, as fast as plans are made. `stale_s`: a file that
+    nobody has written for so long is told (None: none is). `live`: sources beside the files in `feeds`."""
 
     scenario: Path
     feeds: tuple[Path, ...]
@@ -85,6 +82,7 @@ class WatchJob:
     force: bool = False
     changes: tuple[Setting, ...] = ()
     settings: WatchSettings = field(default_factory=WatchSettings)
+    live: tuple[LiveFeed, ...] = ()
 
 
 def watch(job: WatchJob, clock: Clock | None = None) -> Iterator[WatchStep]:
@@ -101,7 +99,7 @@ def watch(job: WatchJob, clock: Clock | None = None) -> Iterator[WatchStep]:
     start = None if job.run is None else files.load_run(job.run)
     if start is not None:
         require_same_model(start, scenario)
-    source = _source(job, usual_of(scenario), clock or Clock())
+    source = _source(job, scenario, clock or Clock())
     with closing(WatchFolder.open(job.out, _header(job, scenario, start, source), force=job.force)) as folder:
         yield from _Watch(folder, scenario, start, engine).through(source, job.ticks)
 
@@ -119,6 +117,10 @@ def _require_times(job: WatchJob) -> None:
             raise InputError(f"watch: {name}: must be a time of at most a week, got {seconds:g} s.", hint="Give 60 s.")
     if job.ticks is not None and job.ticks < 1:
         raise InputError(f"watch: ticks: must be at least 1, got {job.ticks}.", hint="Leave it out for no end.")
+    if job.simulate and job.live:
+        raise InputError(
+            f"watch: {job.live[0].name}: tells what is now, got a simulation.", hint="Leave it out, or do not simulate."
+        )
     if job.stale_s is not None and job.simulate:
         raise InputError(
             "watch: stale: is of feeds as they are now, got a simulation.", hint="Leave it out, or do not simulate."
@@ -209,20 +211,15 @@ class _Simulated:
 
 
 class _Live:
-    """Files as they are now, again and again."""
+    """Sources as they are now, again and again."""
 
     live, iso = True, True
 
-    def __init__(self, job: WatchJob, usual: Usual, clock: Clock) -> None:
-        self.job, self.usual, self.clock = job, usual, clock
-        self.gpus = [gpu for gpu, _ in usual.counts]
-        self.feeds = {path: load_feed(path, self.gpus, live=True) for path in job.feeds}
-        for path, feed in self.feeds.items():
-            if any(value.at_s is not None and value.at_s < EARLIEST_EPOCH_S for value in feed.values):
-                raise InputError(
-                    f"{path}: times must be dates, or seconds since 1970, to be watched as they are.",
-                    hint="Give --simulate to go through a history.",
-                )
+    def __init__(self, job: WatchJob, scenario: Scenario, clock: Clock) -> None:
+        self.job, self.scenario, self.clock = job, scenario, clock
+        self.usual = usual_of(scenario)
+        now_s = clock.now()
+        self.feeds = [(source, source.read(scenario, now_s)) for source in _live_feeds(job)]
 
     def observations(self, _number: int, before: Observation | None) -> Iterator[Observation]:
         """One now, and one whenever the time has come."""
@@ -230,41 +227,36 @@ class _Live:
         until_s = math.inf if self.job.until_s is None else self.job.until_s
         while (now_s := self.clock.now()) <= until_s:
             at_s = now_s if before is None else max(now_s, before.at_s)
-            failures = self._read()
-            timeline = Timeline(self.feeds.values(), self.usual, before)
-            notes = (*failures, *timeline.refusals(at_s), *self._stale(now_s))
+            failures = self._read(now_s)
+            timeline = Timeline([feed for _, feed in self.feeds], self.usual, before)
+            of_feeds = [note for _, feed in self.feeds for note in feed.notes]
+            notes = (*failures, *timeline.refusals(at_s), *of_feeds)
             fresh = tuple(note for note in notes if note not in earlier)
             before, earlier = replace(timeline.observe(at_s, before), notes=fresh), notes
             yield before
             self.clock.sleep(max(0.0, self._next_s(at_s) - self.clock.now()))
 
-    def _read(self) -> list[str]:
-        """Read all feeds; what cannot be read stays as it was, and is told."""
+    def _read(self, now_s: float) -> list[str]:
+        """Read all sources; what cannot be read stays as it was, and is told."""
         failures = []
-        for path in self.feeds:
+        for place, (source, _) in enumerate(self.feeds):
             try:
-                self.feeds[path] = load_feed(path, self.gpus, live=True)
+                self.feeds[place] = (source, source.read(self.scenario, now_s))
             except InputError as error:
                 failures.append(f"{error.message} What was read before stands.")
         return failures
-
-    def _stale(self, now_s: float) -> list[str]:
-        """Feeds that nobody writes any more; the same words as long as that lasts, so that they are told once."""
-        stale_s = math.inf if self.job.stale_s is None else self.job.stale_s
-        times = {path: written_at_s(path) for path in self.feeds}
-        return [
-            f"{path}: stale, nobody has written it since {clock_text(at_s, iso=True)}. Its last values stand."
-            for path, at_s in times.items()
-            if at_s is not None and now_s - at_s > stale_s
-        ]
 
     def _next_s(self, at_s: float) -> float:
         """The next multiple of the interval: a slow plan delays no observation but its own."""
         return (math.floor(at_s / self.job.every_s) + 1) * self.job.every_s
 
 
-def _source(job: WatchJob, usual: Usual, clock: Clock) -> _Simulated | _Live:
-    return _Simulated(job, usual) if job.simulate else _Live(job, usual, clock)
+def _live_feeds(job: WatchJob) -> tuple[LiveFeed, ...]:
+    return (*(FileFeed(path=path, stale_s=job.stale_s) for path in job.feeds), *job.live)
+
+
+def _source(job: WatchJob, scenario: Scenario, clock: Clock) -> _Simulated | _Live:
+    return _Simulated(job, usual_of(scenario)) if job.simulate else _Live(job, scenario, clock)
 
 
 def _header(job: WatchJob, scenario: Scenario, start: Plan | None, source: _Simulated | _Live) -> WatchHeader:
@@ -277,17 +269,21 @@ def _header(job: WatchJob, scenario: Scenario, start: Plan | None, source: _Simu
             ("run", "" if start is None else fleet_of(start).plan),
             ("mode", "simulated" if job.simulate else "live"),
             ("every", f"{job.every_s:g} s"),
-            *_feed_facts(job.feeds, simulate=job.simulate),
+            *_feed_facts(job),
         ),
         every_s=job.every_s,
         iso=source.iso,
     )
 
 
-def _feed_facts(paths: Sequence[Path], *, simulate: bool) -> Iterator[tuple[str, str]]:
+def _feed_facts(job: WatchJob) -> Iterator[tuple[str, str]]:
     """A history is the same when a simulation goes on; a live feed changes."""
-    for number, path in enumerate(paths, start=1):
-        yield f"feed {number}", files.input_hash(path).sha256 if simulate else path.name
+    if job.simulate:
+        names = [files.input_hash(path).sha256 for path in job.feeds]
+    else:
+        names = [source.name for source in _live_feeds(job)]
+    for number, name in enumerate(names, start=1):
+        yield f"feed {number}", name
 
 
 def read_log(folder: Path) -> WatchLog:

@@ -5,12 +5,10 @@ labels of the pod on every series of it; `port` is the name of a container's por
 passed over. So the workers of a group, which answer no HTTP, are left out, and so are ranks that a pod has not.
 """
 
-import re
 from typing import Any
 
 from planner.domain import EngineProfile, Plan
 from planner.domain.serving.observed import PLAN, Quantity
-from planner.errors import InputError
 from planner.export.engines.seam import HTTP
 from planner.export.islands import ServingIsland, serving_islands
 from planner.export.objects.documents import yaml_text
@@ -23,6 +21,7 @@ from planner.export.objects.operating.queries import (
     expressions,
     plain_queries,
     recorded_query,
+    require_window,
 )
 from planner.export.objects.pods import ISLAND_LABEL, PART_OF_LABEL, PHASE_LABEL
 from planner.export.seams import Deployment
@@ -34,7 +33,6 @@ API_VERSION = "monitoring.coreos.com/v1"
 POD_MONITOR, RULE = "PodMonitor", "PrometheusRule"
 TARGET_LABELS = (ISLAND_LABEL, PHASE_LABEL, PART_OF_LABEL)
 METRICS_PATH = "/metrics"
-_WINDOW = re.compile(r"[1-9][0-9]{0,4}[smhd]")
 
 
 def monitoring_files(deployment: Deployment) -> dict[str, str]:
@@ -86,8 +84,7 @@ def observe_queries(plan: Plan, engine: str, name: str = "", window: str = "") -
     label = plan_label(plan, name)
     if not window:
         return {"recorded": recorded_query(label)}
-    if not _WINDOW.fullmatch(window):
-        raise InputError(f"--window: must be a time such as 30m or 6h, got {window!r}.", hint="Write 1h.")
+    require_window(window)
     priced = plan.scenario.engine
     metrics = engine_metrics(priced if priced.name == engine else catalog.engine(engine))
     return {_file_name(quantity): text for quantity, text in plain_queries(metrics, label, window).items()}

@@ -30,14 +30,16 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from planner.domain import EngineProfile
-from planner.domain.serving.observed import EDGE, ISLAND, PLAN, Quantity
+from planner.domain.serving.observed import EDGE, ISLAND, PART_OF, PLAN, Quantity
+from planner.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineMetrics:
-    """Names of counters, gauges and histograms (without `_bucket`). `computed` counts prompt tokens that no cache had,
-    where `computed_label` says which; else `cached` those that one had. `ttft_at_decode`: where phases are split, the
-    decode server tells the user's TTFT and the prefill server none."""
+    """Names of counters, gauges and histograms (without `_bucket`); `switch` says what turns them on. `computed` counts
+    prompt tokens that no cache had, where `computed_label` says which; else `cached` those that one had.
+    `ttft_at_decode`: where phases are split, the decode server tells the user's TTFT and the prefill server none.
+    """
 
     requests: str
     prompt_tokens: str
@@ -46,6 +48,9 @@ class EngineMetrics:
     tpot: str
     running: str
     waiting: str
+    prompt_lengths: str
+    answer_lengths: str
+    switch: str
     computed: str = ""
     computed_label: str = ""
     cached: str = ""
@@ -55,7 +60,8 @@ class EngineMetrics:
     def names(self) -> tuple[str, ...]:
         """All of them, histograms by the name of their sum."""
         plain = (self.requests, self.prompt_tokens, self.generated_tokens, self.running, self.waiting)
-        return (*plain, *filter(None, (self.computed, self.cached)), f"{self.ttft}_sum", f"{self.tpot}_sum")
+        histograms = (self.ttft, self.tpot, self.prompt_lengths, self.answer_lengths)
+        return (*plain, *filter(None, (self.computed, self.cached)), *(f"{name}_sum" for name in histograms))
 
 
 _VLLM = EngineMetrics(
@@ -66,6 +72,9 @@ _VLLM = EngineMetrics(
     tpot="vllm:request_time_per_output_token_seconds",
     running="vllm:num_requests_running",
     waiting="vllm:num_requests_waiting",
+    prompt_lengths="vllm:request_prompt_tokens",
+    answer_lengths="vllm:request_generation_tokens",
+    switch="Start vLLM without --disable-log-stats.",
     computed="vllm:prompt_tokens_by_source_total",
     computed_label='source="local_compute"',
 )
@@ -77,6 +86,9 @@ _SGLANG = EngineMetrics(
     tpot="sglang:inter_token_latency_seconds",
     running="sglang:num_running_reqs",
     waiting="sglang:num_queue_reqs",
+    prompt_lengths="sglang:prompt_tokens_histogram",
+    answer_lengths="sglang:generation_tokens_histogram",
+    switch="Start SGLang with --enable-metrics, a version of before May 2026 with --collect-tokens-histogram, too.",
     cached="sglang:cached_tokens_total",
     ttft_at_decode=True,
 )
@@ -102,9 +114,21 @@ def engine_metrics(profile: EngineProfile) -> EngineMetrics:
     return _BY_ENGINE[profile.name](profile.version)
 
 
+_WINDOW = re.compile(r"([1-9][0-9]{0,4})([smhd])")
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def require_window(text: str) -> float:
+    """Seconds of a length of time as PromQL has it. InputError for another text."""
+    match = _WINDOW.fullmatch(text)
+    if match is None:
+        raise InputError(f"--window: must be a time such as 30m or 6h, got {text!r:.40}.", hint="Write 1h.")
+    return int(match[1]) * _SECONDS[match[2]]
+
+
 WINDOW = "5m"
 SCRAPE = "15s"
-ISLAND_ON_SERIES, PHASE_ON_SERIES, PART_OF_ON_SERIES = ISLAND, "planner_phase", "app_kubernetes_io_part_of"
+ISLAND_ON_SERIES, PHASE_ON_SERIES, PART_OF_ON_SERIES = ISLAND, "planner_phase", PART_OF
 """What Prometheus makes of the pods' labels planner/island, planner/phase and app.kubernetes.io/part-of."""
 
 

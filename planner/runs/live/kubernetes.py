@@ -1,0 +1,54 @@
+"""A running Kubernetes cluster: lists of its objects and nothing else, so it is read alone.
+
+What it gives is what `kubectl get ... -o json` prints, page by page, and goes through the same reader. Nothing of it
+is written to the disk as it comes: environments of pods and annotations may hold secrets.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from planner.errors import PlannerError
+from planner.runs.live.api_resources import ApiResource, ServerLists, resources_of_kinds
+from planner.runs.live.kubeconfigs import CURRENT, ServerAddress, find_server
+
+INSTALL = 'pip install "llm-fleet-planner[kubernetes]"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kubernetes:
+    """A cluster's API server. Credentials are read anew whenever it is asked: they may have expired since."""
+
+    address: ServerAddress
+
+    @property
+    def label(self) -> str:
+        """Names it in errors and notes; no secret."""
+        return self.address.label
+
+    def read(self, resources: Sequence[ApiResource]) -> ServerLists:
+        """The lists of these resources over all namespaces.
+
+        Raises InputError where nothing answers, the credentials are refused, what is needed may not be listed, or what
+        answers is no API server.
+        """
+        from planner.runs.live.api_sessions import read_lists  # noqa: PLC0415  (the client takes a while to load)
+
+        return read_lists(self.address, resources)
+
+    def objects(self, kinds: Sequence[str]) -> list[dict[str, Any]]:
+        """Objects of these kinds as documents, each with its kind and apiVersion; raises as `read`. They may hold
+        secrets in environments and annotations: not to be written anywhere."""
+        return self.read(resources_of_kinds(kinds)).documents()
+
+
+def kubernetes_at(context: str = CURRENT, kubeconfig: Path | None = None) -> Kubernetes:
+    """The cluster of a context of the kubeconfig, `current`: the current one, or the one that this pod is part of.
+
+    Raises InputError where there is no such context or usable server, PlannerError where the client is not installed.
+    """
+    if find_spec("kubernetes") is None:
+        raise PlannerError("Clusters are read by Kubernetes' Python client, which is not installed.", hint=INSTALL)
+    return Kubernetes(address=find_server(context, kubeconfig))
