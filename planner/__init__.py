@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from planner.api.watches import WatchAtHand, watch
     from planner.api.watches import load_watch as load_watch
     from planner.api.workloads import workload as workload
+    from planner.api.workloads import workload_from_metrics as workload_from_metrics
     from planner.domain.arrivals import Failure
     from planner.errors import InfeasibleError, InputError, PlannerError
 
@@ -108,6 +109,7 @@ _HOMES = {
     "planner.api.schedules": "PlannedSchedule load_schedule schedule",
     "planner.api.shipped": "gpus models scenarios workloads",
     "planner.api.watches": "WatchAtHand load_watch watch",
+    "planner.api.workloads": "workload_from_metrics",
     "planner.domain.arrivals": "Failure",
     "planner.errors": "InfeasibleError InputError PlannerError",
 }

@@ -127,6 +127,9 @@ def watch(
     feeds: str | Path | Sequence[str | Path],
     out: str | Path,
     *,
+    prometheus: str = "",
+    window: str = "5m",
+    name: str = "",
     run: str | Path | None = None,
     every_s: float = 60.0,
     simulate: bool = False,
@@ -145,16 +148,20 @@ def watch(
     ...     if step.decision.fleet is not None: print(step.decision.reason)
     >>> watched = planner.load_watch("watched")
 
-    A watch in `out` goes on where it stood; its earlier steps do not come again. `run`: folder of the plan that stands
-    at first; `simulate`: the feeds' own times, as fast as plans are made; `ticks`: observations of this call;
-    `until_s`: none after it; `stale_s`: a feed that nobody has written for so long is told; `settings`: keys of the
-    scenario set anew; `kubernetes`: the context of a running cluster whose nodes are watched (`current`: the
-    kubeconfig's), `kubeconfig`: its file (None: KUBECONFIG, or ~/.kube/config); `rules`: fields of WatchSettings
-    (dwell_s, headroom, give_up, most_savings, ...).
+    A watch in `out` goes on where it stood; its earlier steps do not come again. `prometheus`: address of one that
+    tells the load beside the feeds, of which there may then be none ([]): the mean over `window` of the plan that was
+    exported under `name` (empty: the scenario's); its token is that of PLANNER_PROMETHEUS_TOKEN, where set. `run`:
+    folder of the plan that stands at first; `simulate`: the feeds' own times, as fast as plans are made; `ticks`:
+    observations of this call; `until_s`: none after it; `stale_s`: a feed that nobody has written for so long is told;
+    `settings`: keys of the scenario set anew; `kubernetes`: the context of a running cluster whose nodes are watched
+    (`current`: the kubeconfig's), `kubeconfig`: its file (None: KUBECONFIG, or ~/.kube/config); `rules`: fields of
+    WatchSettings (dwell_s, headroom, give_up, most_savings, ...).
 
     Raises InputError, with the first step, for what cannot be used.
     """
     from planner.files.scenario.settings import Setting
+    from planner.runs.live.loads import PrometheusLoad
+    from planner.runs.live.prometheus import prometheus_at
     from planner.runs.watching.watches import WatchJob, watch_settings
     from planner.runs.watching.watches import watch as steps_of
 
@@ -162,6 +169,7 @@ def watch(
     job = WatchJob(
         scenario=Path(scenario),
         feeds=tuple(map(Path, paths)),
+        live=(PrometheusLoad(prometheus_at(prometheus), window, name),) if prometheus else (),
         out=Path(out),
         run=None if run is None else Path(run),
         every_s=every_s,

@@ -34,13 +34,17 @@ if TYPE_CHECKING:
 
 class Workload:
     """A workload at hand. `record`: its requests, or its lengths where it was summarised before; `document`: what
-    stands under `workload` in a scenario."""
+    stands under `workload` in a scenario; `notes`: what was assumed where it was made of metrics."""
 
     def __init__(
-        self, record: RequestTrace | LengthProfile, document: str | Mapping[str, object] | None = None
+        self,
+        record: RequestTrace | LengthProfile,
+        document: str | Mapping[str, object] | None = None,
+        notes: tuple[str, ...] = (),
+        source: str = "",
     ) -> None:
-        self.record = record
-        self._document = document
+        self.record, self.notes = record, notes
+        self._document, self._source = document, source
 
     @property
     def name(self) -> str:
@@ -90,7 +94,7 @@ class Workload:
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write the workload file that scenarios can name; refuses to replace one unless `force`."""
-        write_workload(self.profile, Path(path), force)
+        write_workload(self.profile, Path(path), force, source=self._source)
         return Path(path)
 
     def __repr__(self) -> str:
@@ -159,6 +163,42 @@ def workload(
             hint="Leave these arguments out.",
         )
     return Workload(read_workload(path)[0], str(source) if str(source) in shipped_workloads() else str(path.absolute()))
+
+
+def workload_from_metrics(
+    *answers: str | Path,
+    prometheus: str = "",
+    engine: str = "",
+    window: str = "",
+    selector: str = "",
+    longest: int | None = None,
+    name: str = "metered",
+) -> Workload:
+    """A workload of what running engines count, from `answers` of Prometheus in files, or of the one at an address,
+    with the token of PLANNER_PROMETHEUS_TOKEN where that is set.
+
+    >>> metered = planner.workload_from_metrics(prometheus="http://localhost:9090", window="6h")
+    >>> metered.notes, metered.facts.prompts.p99
+    >>> planner.plan(inventory={"H200": 64}, workload=metered)
+
+    `engine`: vllm or sglang (empty: whose metrics there are); `window`: the last so long (1h); `selector`: only series
+    with these labels, as PromQL has them; `longest`: tokens that no request exceeds. Raises InputError where metrics
+    are missing, or of several deployments.
+    """
+    from planner.runs.live.lengths import workload_from_files, workload_live
+    from planner.runs.live.prometheus import prometheus_at
+
+    if bool(answers) == bool(prometheus) or (answers and (window or selector)):
+        raise InputError(
+            "workload_from_metrics: must get answers alone, or prometheus with window and selector.",
+            hint="Name the files of answers, or the address.",
+        )
+    if answers:
+        metered = workload_from_files([Path(path) for path in answers], engine, name, longest)
+    else:
+        source = prometheus_at(prometheus)
+        metered = workload_live(source, engine, name, longest, window=window or "1h", selector=selector)
+    return Workload(metered.profile, notes=metered.notes, source=metered.source)
 
 
 def _trace_document(path: Path, name: str, words: Mapping[str, Any]) -> dict[str, object]:

@@ -41,17 +41,17 @@ def mean_bounds(edges: Sequence[int], shares: Sequence[float]) -> tuple[float, f
 
 
 def tilted_lengths(
-    edges: Sequence[int], shares: Sequence[float], mean: float, what: str
+    edges: Sequence[int], shares: Sequence[float], mean: float, metric: str
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Lengths (tokens, ascending) and their probabilities; the mean is kept to 1e-9 where the classes allow it.
 
     `edges` ascend, one more than `shares`, which sum to 1: class i holds the lengths above `edges[i]` and up to
-    `edges[i + 1]`. `what` is measured, for errors. InputError where no lengths of these classes have that mean.
+    `edges[i + 1]`. `metric` is what errors call it. InputError where no lengths of these classes have that mean.
     """
     lowest, highest = mean_bounds(edges, shares)
     if not lowest * (1 - SLACK) <= mean <= highest * (1 + SLACK):
         raise InputError(
-            f"{what}: the mean, sum over count, must lie in {lowest:.6g} to {highest:.6g} tokens as the classes say, "
+            f"{metric}: the mean, sum over count, must lie in {lowest:.6g} to {highest:.6g} tokens as the classes say, "
             f"got {mean:.6g}.",
             hint="Take a longer window, and servers of one engine version.",
         )
@@ -76,8 +76,8 @@ def tilted_lengths(
         else:
             high = tilt
     masses = probabilities((low + high) / 2)
-    kept = masses > 0
-    return tuple(lengths[kept].astype(int).tolist()), tuple((masses[kept] / masses.sum()).tolist())
+    positive = masses > 0
+    return tuple(lengths[positive].astype(int).tolist()), tuple((masses[positive] / masses.sum()).tolist())
 
 
 def _points(edges: Sequence[int], shares: Sequence[float]) -> list[tuple[Floats, Floats, float]]:

@@ -91,6 +91,8 @@ workload show azure-code-2023 --html made.html |
 workload show trace.csv --to 1h --json | trace.csv
 workload show trace.jsonl --json | trace.jsonl
 workload summarize requests.json --name mine --out made.yaml | requests.json
+workload from-metrics metrics.json --engine vllm --longest 4096 --name mine --out made.yaml --json | metrics.json
+workload from-metrics --queries --engine sglang --window 6h --selector app="x",le!~"1.*" |
 workload sample trace.csv.xz --requests 9 --out made.csv | trace.csv.xz
 workload sample trace.csv --requests 9 --out made.csv --seed 3 | trace.csv
 cost explain --gpu H20 --model deepseek-v3 --phase decode --tp 1 --devices 32 --length 4096 --batch 8 --json |

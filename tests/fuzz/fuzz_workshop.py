@@ -177,6 +177,18 @@ c,autoregressive,,,,,,,9,qwen3-30b-a3b
 """
 
 
+def metrics() -> str:
+    """An answer of Prometheus with the traffic of one engine."""
+    labels = {"planner_engine": "vllm", "model_name": "m", "app_kubernetes_io_part_of": "p"}
+    rows = [("planner:arrivals:rate", {}, 2.0), ("planner:ended_requests:increase", {}, 7200.0)]
+    for what, mean in (("prompt", 900), ("answer", 800)):
+        rows += [(f"planner:{what}_length_bucket:rate", {"le": le}, rate) for le, rate in
+                 (("100.0", 0.9), ("1000.0", 1.2), ("5000.0", 2.0), ("+Inf", 2.0))]  # fmt: skip
+        rows += [(f"planner:{what}_length_sum:rate", {}, 2.0 * mean)]
+    result = [{"metric": {"__name__": name, **labels, **more}, "value": [1.7e9, str(x)]} for name, more, x in rows]
+    return json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}}, indent=1) + "\n"
+
+
 def kernels_wheel() -> bytes:
     """A package with one table of measured kernels."""
     rows = pd.DataFrame({"gemm_dtype": "fp8", "m": [1, 8, 64], "n": 64, "k": 64, "latency": [0.01, 0.01, 0.02]})
@@ -237,6 +249,7 @@ TEXTS = {
     "trace.jsonl": JSON_LINES,
     "requests.json": f"[{','.join(JSON_LINES.splitlines())}]\n",
     "state.yaml": "load_rps: 2\n",
+    "metrics.json": metrics(),
     "measured.csv": MEASURED,
     "profile.csv": PROFILE,
     "rates.csv": "pool,window_start_s,requests_per_s,cv\n"

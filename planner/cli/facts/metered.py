@@ -54,7 +54,7 @@ def command(
             "planner workload from-metrics: must get one of answer files, --prometheus and --queries.",
             hint="planner workload from-metrics --prometheus http://localhost:9090 --out FILE asks by itself.",
         )
-    asked = source.source()
+    endpoint = source.source()
     if answers and (window or selector):
         raise InputError("--window, --selector: must be left out with answer files, which tell their own.", hint=_OUT)
     if queries:
@@ -67,8 +67,8 @@ def command(
     name = name or ("metered" if out is None else out.stem)
     metered = (
         lengths.workload_from_files(answers or [], engine, name, longest)
-        if asked is None
-        else lengths.workload_live(asked, engine, name, longest, window=window or "1h", selector=selector)
+        if endpoint is None
+        else lengths.workload_live(endpoint, engine, name, longest, window=window or "1h", selector=selector)
     )
     if out is not None:
         files.write_workload(metered.profile, out, force=force, source=metered.source)

@@ -57,7 +57,7 @@ def command(
             "planner observe: must get one of answer files, --prometheus and --queries.",
             hint="planner observe RUN --prometheus http://localhost:9090 asks by itself; --queries says how to.",
         )
-    asked = source.source()
+    endpoint = source.source()
     if answers and (window or engine):
         raise InputError(
             "--window, --engine: must be left out with answer files, which tell their own.", hint="Leave them out."
@@ -71,8 +71,8 @@ def command(
         return
     if out is not None:
         files.claim_folder(out, observing.file_names(), force=force)
-    if asked is not None:
-        observed = observing.observe_live(plan, asked, engine, name, window)
+    if endpoint is not None:
+        observed = observing.observe_live(plan, endpoint, engine, name, window)
     else:
         observed = observing.observe_run(plan, answers or [], name)
     if out is not None:

@@ -138,14 +138,14 @@ def command(
 
 def _load(source: PrometheusFlags, window: str, name: str) -> "tuple[LiveFeed, ...]":
     """The load that a Prometheus tells, where one is named."""
-    asked = source.source()
-    if asked is None:
+    endpoint = source.source()
+    if endpoint is None:
         if window or name:
             raise InputError("--window, --name: go with --prometheus alone.", hint="Leave them out.")
         return ()
     from planner.runs.live.loads import PrometheusLoad
 
-    return (PrometheusLoad(asked, window or "5m", name),)
+    return (PrometheusLoad(endpoint, window or "5m", name),)
 
 
 def _nodes(server: KubernetesFlags) -> "tuple[LiveFeed, ...]":

@@ -84,7 +84,8 @@ class Traffic(StrEnum):
     `ARRIVALS`: requests that ended, and by how much more are in the engines than at the window's start. `PROMPTS` and
     `ANSWERS` are histograms of lengths (tokens; class edges in the label `le`), `_SUM` the sum of what they count,
     `_SERIES` how many engines have the class. `COMPUTED`: prompt tokens that no cache had, of all `PROMPT_TOKENS`.
-    `NEWEST`: when the last sample was taken (seconds since 1970).
+    `COVERED`: share of the window in which engines were scraped. `NEWEST`: when the last sample was taken (seconds
+    since 1970).
     """
 
     ARRIVALS = "planner:arrivals:rate"
@@ -97,6 +98,7 @@ class Traffic(StrEnum):
     ANSWERS_SERIES = "planner:answer_length_bucket:count"
     PROMPT_TOKENS = "planner:prompt_tokens:rate"
     COMPUTED = "planner:computed_prompt_tokens:rate"
+    COVERED = "planner:window_covered:share"
     NEWEST = "planner:newest_sample:time"
 
     @property

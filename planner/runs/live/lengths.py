@@ -18,6 +18,9 @@ from planner.workload.tallies import length_facts
 FEW_REQUESTS = 1000
 """Of which ten are above P99."""
 
+MOSTLY = 0.9
+"""Of a window: below it is told which part rates are of."""
+
 ONE_TOKEN_SHARE = 0.3
 """Of answers: more than people ask for, and what every request leaves on a prefill server."""
 
@@ -25,9 +28,6 @@ _ROUNDING = 1e-3
 """Of all requests: rates of two classes of one histogram differ by what a scrape rounds."""
 
 _NOTHING = 1e-9  # of all requests: what sums of rates leave
-
-_GROWTH = 2.5
-"""From an edge to the next but one of vLLM's 1, 2, 5, 10: no model of it has a context beyond."""
 
 _Key = tuple[str, str, str]
 
@@ -107,7 +107,7 @@ def workload_from_answers(
         arrival_rps=values.get(Traffic.ARRIVALS) or None,
     )
     hit_share = _hit_share(values)
-    notes = tuple(_notes(prompts, answers, ended, hit_share))
+    notes = tuple(_notes(prompts, answers, ended, hit_share, values.get(Traffic.COVERED, 1.0)))
     return MeteredWorkload(
         profile=profile,
         engine=engine,
@@ -220,7 +220,7 @@ def _with_end(
     if longest is not None:
         edges[-1] = min(edges[-1], longest)
     elif open_end:
-        edges[-1] = min(MOST_TOKENS, math.ceil(start * _GROWTH) or 1)
+        edges[-1] = min(MOST_TOKENS, _next_edge(start))
         while mean > mean_bounds(edges, shares)[1] and edges[-1] < MOST_TOKENS:
             edges[-1] = min(MOST_TOKENS, 2 * edges[-1])
     return _Classes(
@@ -233,6 +233,11 @@ def _with_end(
     )
 
 
+def _next_edge(edge: int) -> int:
+    """The edge behind one of vLLM's 1, 2, 5, 10, ...: the context of its model ends before."""
+    return edge * 5 // 2 if str(edge).startswith("2") else max(1, edge * 2)
+
+
 def _hit_share(values: Mapping[Traffic, float]) -> float | None:
     """Of prompt tokens, those that a cache had."""
     tokens, computed = values.get(Traffic.PROMPT_TOKENS), values.get(Traffic.COMPUTED)
@@ -241,7 +246,7 @@ def _hit_share(values: Mapping[Traffic, float]) -> float | None:
     return min(0.999, max(0.0, 1 - computed / tokens))
 
 
-def _notes(prompts: _Classes, answers: _Classes, ended: int, hit_share: float | None) -> list[str]:
+def _notes(prompts: _Classes, answers: _Classes, ended: int, hit_share: float | None, covered: float) -> list[str]:
     """What was assumed, and how wrong it may be."""
     notes = [
         "Lengths lie in the classes of histograms, spread so that entropy is greatest with their mean: quantiles are "
@@ -266,6 +271,8 @@ def _notes(prompts: _Classes, answers: _Classes, ended: int, hit_share: float | 
             f"{one_token:.0%} of the answers have one token: where phases are split, prefill servers count every "
             "request once more; choose decode servers with --selector."
         )
+    if covered < MOSTLY:
+        notes.append(f"Engines were scraped in {covered:.0%} of the window: rates are of that time.")
     if 0 < ended < FEW_REQUESTS:
         notes.append(f"Only {ended:,} requests ended in the window: P99 is of {max(1, ended // 100)}.")
     if hit_share:

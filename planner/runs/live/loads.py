@@ -71,18 +71,18 @@ class PrometheusLoad:
     def _clock_notes(self, rows: Sequence[TrafficSeries], now_s: float, label: str) -> Iterator[str]:
         """In the same words as long as it lasts."""
         times: Mapping[Traffic, float] = {row.quantity: row.end_s for row in rows}
-        asked_s = times[Traffic.ARRIVALS]
-        if abs(asked_s - now_s) > APART_S:
-            way = "ahead of" if asked_s > now_s else "behind"
+        question_s = times[Traffic.ARRIVALS]
+        if abs(question_s - now_s) > APART_S:
+            way = "ahead of" if question_s > now_s else "behind"
             yield (
                 f"{self.prometheus.url}: its clock is more than a minute {way} this machine's, which dates the "
                 "observations: set both."
             )
         newest_s = max((row.value for row in rows if row.quantity is Traffic.NEWEST), default=None)
-        if newest_s is None or asked_s - newest_s > APART_S:
+        if newest_s is None or question_s - newest_s > APART_S:
             yield (
                 f"{self.prometheus.url}: the newest sample of plan {label} is more than a minute old: its load is of "
                 "before."
             )
-        elif newest_s - asked_s > APART_S:
+        elif newest_s - question_s > APART_S:
             yield f"{self.prometheus.url}: samples of plan {label} are more than a minute ahead of its clock."

@@ -77,7 +77,7 @@ class Prometheus:
         if len(content) > MOST_OF_A_LIST:
             raise InputError(
                 f"--prometheus {self.url}: an answer must be of at most {MOST_OF_A_LIST:,} bytes, is larger.",
-                hint="Ask a Prometheus that holds this plan's metrics alone, or name the plan with --name.",
+                hint="Ask a Prometheus that holds the metrics of one deployment.",
             )
         return content.decode("utf-8", errors="replace")
 

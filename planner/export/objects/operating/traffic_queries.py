@@ -7,7 +7,7 @@ phase count in both.
 
 | what | expression |
 |---|---|
-| arrivals | requests that ended in the window, and by how much more run and wait at its end than at its start |
+| arrivals | requests that ended, and how many more run and wait than at the start, a second since the first scrape |
 | a class of a histogram | sum over engines of `rate(...)`; beside it how many engines have the class |
 """
 
@@ -20,8 +20,11 @@ from planner.export.objects.operating.queries import PHASE_ON_SERIES, EngineMetr
 from planner.files import catalog
 
 TRAFFIC_ENGINES = ("vllm", "sglang")
-LOAD = (Traffic.ARRIVALS, Traffic.NEWEST)
+LOAD = (Traffic.ARRIVALS, Traffic.COVERED, Traffic.NEWEST)
 """What a watch needs."""
+
+_STEPS = 300
+"""Of a window: to so much of it is known since when an engine is scraped."""
 
 _MATCHER = r'\s*[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*"(?:[^"\\\n]|\\.)*"\s*'
 _SELECTOR = re.compile(rf"{_MATCHER}(?:,{_MATCHER})*")
@@ -53,15 +56,15 @@ def traffic_queries(
 ) -> dict[str, str]:
     """Name -> query, for each quantity. InputError for a window or a selector that is none."""
     seconds = require_window(window)
-    asked = _expressions(traffic_metrics(engine), window, seconds, require_selector(selector))
+    expressions = _expressions(traffic_metrics(engine), window, seconds, require_selector(selector))
     return {
-        f"{engine}_{quantity.name.lower()}": _named(text, quantity, engine)
-        for quantity, text in asked
+        f"{engine}_{quantity.name.lower()}": _labelled(text, quantity, engine)
+        for quantity, text in expressions
         if quantity in quantities
     }
 
 
-def _named(expression: str, quantity: Traffic, engine: str) -> str:
+def _labelled(expression: str, quantity: Traffic, engine: str) -> str:
     """With the name and the engine that the answer is known by."""
     return (
         f'label_replace(label_replace({expression}, "{ENGINE}", "{engine}", "", ""), '
@@ -80,9 +83,15 @@ def _expressions(metrics: EngineMetrics, window: str, seconds: float, selector: 
     def growth(gauge: str) -> str:
         return f"sum by ({_BY}) (delta({gauge}{{{at_users}}}[{window}])) / {seconds:g}"
 
-    ended = rate(metrics.requests)
-    more = f"(({growth(metrics.running)}) + ({growth(metrics.waiting)}))"
-    yield Traffic.ARRIVALS, f"clamp_min({ended} + ({more} or 0 * {ended}), 0)"
+    scraped = f"{metrics.running}{{{at_users}}}"
+    ended = f"({rate(metrics.requests)} or 0 * sum by ({_BY}) ({scraped}))"  # no request yet, no series
+    more = f"({growth(metrics.running)} + {growth(metrics.waiting)})"
+    step = max(1, round(seconds / _STEPS))
+    oldest = f"min by ({_BY}) (min_over_time(timestamp({scraped})[{window}:{step}s]))"
+    covered = f"clamp((time() - {oldest}) / {seconds:g}, {1 / _STEPS:g}, 1)"
+    yield Traffic.ARRIVALS, f"clamp_min({ended} + ({more} or 0 * {ended}), 0) / {covered}"
+    yield Traffic.COVERED, covered
+    yield Traffic.NEWEST, f"max by ({_BY}) (timestamp({scraped}))"
     yield Traffic.REQUESTS, f"sum by ({_BY}) (increase({metrics.prompt_lengths}_count{{{at_users}}}[{window}]))"
     classes = f"{_BY}, {EDGE}"
     for name, bucket, total, series in (
@@ -95,7 +104,6 @@ def _expressions(metrics: EngineMetrics, window: str, seconds: float, selector: 
     prompts = rate(metrics.prompt_tokens, at_caches)
     yield Traffic.PROMPT_TOKENS, prompts
     yield Traffic.COMPUTED, _computed(metrics, prompts, at_caches, window)
-    yield Traffic.NEWEST, f"max by ({_BY}) (timestamp({metrics.requests}{{{at_users}}}))"
 
 
 def _computed(metrics: EngineMetrics, prompts: str, pods: str, window: str) -> str:
