@@ -166,10 +166,11 @@ def watch(
     from planner.runs.watching.watches import watch as steps_of
 
     paths = [feeds] if isinstance(feeds, str | Path) else feeds
+    load = (PrometheusLoad(prometheus_at(prometheus), window, name),) if prometheus else ()
     job = WatchJob(
         scenario=Path(scenario),
         feeds=tuple(map(Path, paths)),
-        live=(PrometheusLoad(prometheus_at(prometheus), window, name),) if prometheus else (),
+        live=(*load, *_nodes(kubernetes, kubeconfig)),
         out=Path(out),
         run=None if run is None else Path(run),
         every_s=every_s,
@@ -180,7 +181,6 @@ def watch(
         force=force,
         changes=tuple(Setting(key=key, value=value) for key, value in (settings or {}).items()),
         settings=watch_settings(**rules),
-        live=_nodes(kubernetes, kubeconfig),
     )
     return steps_of(job)
 

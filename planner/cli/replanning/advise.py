@@ -1,13 +1,15 @@
 """`planner advise`: what runs without a plan, what it wastes and breaks, and what to change of it first."""
 
-import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from planner.cli import screen
+from planner.cli.program import shared_options
 from planner.cli.program.option_records import with_records
+from planner.cli.program.shared_options import KubernetesFlags, PrometheusFlags
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,21 +27,14 @@ def command(
         list[Path] | None,
         typer.Argument(help="Answers of Prometheus (JSON) to the queries of --queries.", show_default=False),
     ] = None,
+    *,
     manifests: Annotated[
         Path | None,
         typer.Option(help="Folder of Kubernetes objects, YAML or JSON: any, as they run.", show_default=False),
     ] = None,
+    cluster: KubernetesFlags,
     queries: Annotated[bool, typer.Option("--queries", help="Print the queries, as commands, and stop.")] = False,
-    prometheus: Annotated[
-        str, typer.Option(help="Ask a Prometheus there, as http://localhost:9090.", show_default=False)
-    ] = "",
-    token_file: Annotated[
-        Path | None,
-        typer.Option(help="Its bearer token. [default: PLANNER_PROMETHEUS_TOKEN, where it is set]", show_default=False),
-    ] = None,
-    ca_file: Annotated[
-        Path | None, typer.Option(help="Certificates to trust. [default: the machine's]", show_default=False)
-    ] = None,
+    source: PrometheusFlags,
     window: Annotated[str, typer.Option(help="The last so long, as 1h or 30m.")] = "1h",
     workload: Annotated[
         list[str] | None,
@@ -90,12 +85,12 @@ def command(
     """Find engines that run without a plan: what they serve, waste and break, and the first three changes in USD."""
     from planner import files
     from planner.runs.live.advice import advising
+    from planner.runs.live.advice.asking import ask, metered, queries_of
     from planner.runs.live.advice.options import Typed
 
-    if prometheus and answers:
+    prometheus = source.source()
+    if prometheus is not None and answers:
         raise InputError("planner advise: answer files go without --prometheus.", hint="Leave one of them out.")
-    if not prometheus and (token_file or ca_file):
-        raise InputError("--token-file, --ca-file: go with --prometheus alone.", hint="Leave them out.")
     typed = Typed.of(
         workload=workload or [],
         slo=slo or [],
@@ -109,67 +104,54 @@ def command(
         least_servers=least_servers,
         window=window,
     )
-    engines, source = _engines_of(manifests, typed)
-    if queries:
-        _show_queries(engines, typed, as_json=json)
-        return
-    if out is not None:
+    if out is not None and not queries:
         files.claim_folder(out, advising.KINDS, force=force)
-    series = _series(engines, answers or [], prometheus, token_file, ca_file, typed)
+    engines, origin, notes = _engines_of(manifests, cluster, typed)
+    if queries:
+        shared_options.show_queries(queries_of(engines.services, typed.window), "planner advise ...", as_json=json)
+        return
     terms = typed.terms(engines)
+    series: Sequence[ObservedSeries] = files.load_answers(answers, sparse=True) if answers else ()
+    if prometheus is not None:
+        unknown = [service for service in engines.services if not typed.names_workload(service.name)]
+        terms = replace(terms, metered=metered(prometheus, unknown, typed.window))
+        series = ask(prometheus, engines.services, typed.window)
     advised = advising.advise(
         engines,
         terms,
         series,
-        source=source,
+        source=origin,
         out=out or Path("advised"),
         tell=(lambda _step: None) if quiet or json else screen.show_note,
     )
     if out is not None:
         advising.write_advice(out, advised, force=force)
     _show(advised, out, as_json=json)
+    for note in notes:
+        screen.show_warning(note)
 
 
-def _engines_of(manifests: Path | None, typed: "Typed") -> "tuple[FoundEngines, str]":
-    from planner.runs.live.advice.finding import find_engines, objects_of_folder
+def _engines_of(
+    manifests: Path | None, flags: KubernetesFlags, typed: "Typed"
+) -> "tuple[FoundEngines, str, tuple[str, ...]]":
+    """The engines, where they were looked for, and what could not be looked at."""
+    from planner.runs.live.advice.finding import find_engines, objects_of_documents, objects_of_folder
 
-    if manifests is None:
+    cluster = flags.cluster()
+    if (manifests is None) == (cluster is None):
         raise InputError(
-            "planner advise: must be told where engines run.",
-            hint="planner advise --manifests FOLDER reads objects that kubectl wrote.",
+            "planner advise: must be told where engines run, in one way.",
+            hint="planner advise --kubernetes current asks a cluster; --manifests FOLDER reads objects.",
         )
-    return find_engines(objects_of_folder(manifests), typed.hints, str(manifests)), str(manifests)
+    if cluster is None:
+        assert manifests is not None
+        return find_engines(objects_of_folder(manifests), typed.hints, str(manifests)), str(manifests), ()
+    from planner.runs.live.api_resources import ADVISE, resources_of
 
-
-def _series(
-    engines: "FoundEngines",
-    answers: list[Path],
-    prometheus: str,
-    token_file: Path | None,
-    ca_file: Path | None,
-    typed: "Typed",
-) -> "Sequence[ObservedSeries]":
-    from planner import files
-
-    if not prometheus:
-        return files.load_answers(answers, sparse=True) if answers else ()
-    from planner.runs.live.advice.asking import ask
-    from planner.runs.live.prometheus import prometheus_at
-
-    return ask(prometheus_at(prometheus, token_file, ca_file), engines.services, typed.window)
-
-
-def _show_queries(engines: "FoundEngines", typed: "Typed", *, as_json: bool) -> None:
-    from planner.runs.live.advice.asking import queries_of
-
-    queries = queries_of(engines.services, typed.window)
-    if as_json:
-        screen.show_json(queries)
-        return
-    screen.show_text("# PROMETHEUS: where it answers, as http://localhost:9090; then planner advise ... *.json")
-    for name, query in queries.items():
-        parameter = shlex.quote(f"query={query}")
-        screen.show_text(f'curl -sfG "$PROMETHEUS/api/v1/query" --data-urlencode {parameter} -o {name}.json')
+    lists = cluster.read(resources_of(ADVISE))
+    objects = objects_of_documents(lists.documents(), cluster.label)
+    notes = tuple(f"{subject}: {note}" for subject, note in lists.notes)
+    return find_engines(objects, typed.hints, cluster.label), cluster.label, notes
 
 
 def _show(advised: "AdvisedFolder", out: Path | None, *, as_json: bool) -> None:

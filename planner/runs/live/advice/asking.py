@@ -4,18 +4,20 @@ of the model where one deployment alone has it."""
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from planner import files
 from planner.domain import Calibration, Phase, Plan
 from planner.domain.advice import RunningDeployment
-from planner.domain.serving.observed import ObservedSeries, Quantity
+from planner.domain.serving.observed import MeteredWorkload, ObservedSeries, Quantity
 from planner.errors import InputError
 from planner.export import slug
 from planner.export.objects.operating.queries import foreign_queries
 from planner.plans.observed.compare import compare_observed, observed_calibration
 from planner.plans.observed.loads import Loads, loads_of
 from planner.plans.observed.mixed import MixedPace, mixed_paces, paced_calibration, splits
+from planner.runs.live import lengths
 from planner.runs.live.advice.finding import RunningService
 from planner.runs.live.advice.rebuilding import Measured, RebuiltService
 from planner.runs.live.prometheus import Prometheus
@@ -84,6 +86,30 @@ def ask(prometheus: Prometheus, services: Sequence[RunningService], window: str 
                 series += files.read_answers(prometheus.answers(by_name), sparse=True)
                 break
     return series
+
+
+def metered(
+    prometheus: Prometheus, services: Sequence[RunningService], window: str = WINDOW
+) -> dict[str, MeteredWorkload]:
+    """The workloads that metrics tell, by service; none of one whose metrics tell too little. InputError where the
+    Prometheus does not answer."""
+    workloads: dict[str, MeteredWorkload] = {}
+    for service in services:
+        namespaces = {deployment.namespace for deployment in service.deployments} - {""}
+        pods = "|".join(deployment.pods for deployment in service.deployments)
+        matchers = [*(f"namespace={_quoted(name)}" for name in namespaces), f"pod=~{_quoted(pods)}"]
+        names = [f"model_name={_quoted(name)}" for name in _model_names(service.deployments[0])]
+        for selector in (",".join(matchers), *names):
+            queries = lengths.queries_of(service.engine, window, selector)
+            series = files.read_traffic(prometheus.answers(queries))
+            if not series:
+                continue
+            with suppress(InputError):  # it tells too little: then a workload has to be given
+                workloads[service.name] = lengths.workload_from_answers(
+                    series, service.engine, service.name, service.spec.max_context
+                )
+            break
+    return workloads
 
 
 def _model_names(deployment: RunningDeployment) -> list[str]:

@@ -23,11 +23,6 @@ LOOKED_FOR = (
     "engines by their command (vllm serve, python -m vllm.entrypoints.openai.api_server, sglang serve, "
     "python -m sglang.launch_server) or image (vllm-openai, sglang)"
 )
-KINDS = (
-    *("Deployment", "StatefulSet", "ReplicaSet", "Pod", "ConfigMap", "Node", "HorizontalPodAutoscaler"),
-    *("LeaderWorkerSet", "ScaledObject", "LLMInferenceService", "InferenceService", "DynamoGraphDeployment"),
-)
-"""What a cluster is asked for; Secrets never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,13 @@
 """What a user says of what runs, as texts, and what they make of it."""
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from planner import files
 from planner.domain import RouterPolicy
 from planner.errors import InputError
+from planner.export.objects.operating.queries import require_window
 from planner.files.scenario.offers import inventory_of, prices_of
 from planner.runs.live.advice.advising import room_of
 from planner.runs.live.advice.finding import FoundEngines, Hints
@@ -15,7 +15,6 @@ from planner.runs.live.advice.rebuilding import Terms
 
 _LEVELS = ("ttft_ms", "tpot_ms", "percentile")
 _POLICIES = tuple(policy.value for policy in (RouterPolicy.RANDOM, RouterPolicy.ROUND_ROBIN, RouterPolicy.LEAST_WORK))
-_WINDOW = re.compile(r"[1-9][0-9]{0,4}[smhd]")
 _LARGEST = 1e9
 
 
@@ -55,8 +54,7 @@ class Typed:
             raise InputError(f"--headroom: must be a share of 0 to 10, got {headroom:g}.", hint="Try 0.2.")
         if router not in _POLICIES:
             raise InputError(f"--router: must be one of {', '.join(_POLICIES)}, got {router!r}.", hint="Try random.")
-        if not _WINDOW.fullmatch(window):
-            raise InputError(f"--window: must be a time such as 30m or 6h, got {window!r}.", hint="Write 1h.")
+        require_window(window)
         if least_servers < 1:
             raise InputError(f"--least-servers: must be at least 1, got {least_servers}.", hint="Try 2.")
         for workload_name in _workloads(workload).values():
@@ -75,6 +73,10 @@ class Typed:
             least_servers=least_servers,
             window=window,
         )
+
+    def names_workload(self, service: str) -> bool:
+        """Whether a service's workload is given."""
+        return bool(self.workloads.get(service) or self.workloads.get(""))
 
     def terms(self, engines: FoundEngines) -> Terms:
         """For the engines that run. InputError where fewer GPUs are at hand than run."""

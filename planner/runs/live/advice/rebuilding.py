@@ -23,12 +23,14 @@ from planner import files
 from planner.cost.serving import BATCHES
 from planner.domain import BucketPool, Calibration, EngineProfile, GpuSpec, Phase, Plan, Question, Scenario
 from planner.domain.advice import RunningDeployment
+from planner.domain.serving.observed import MeteredWorkload
 from planner.domain.serving.programs import version_numbers
 from planner.domain.serving.server import ServerConfig
 from planner.errors import InfeasibleError, InputError
 from planner.evaluation.buckets.judging import named_pools
 from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.evaluator import open_evaluator
+from planner.files.tables.workloads import workload_document
 from planner.plans.finishing import finished_plan
 from planner.proposing.buckets.proposals import running_pools
 from planner.proposing.feasibility import posed
@@ -56,10 +58,12 @@ _SMALLER_DEFAULTS = frozenset({("vllm", "A100")})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
     """What the user says of all services, or of one by its name (then `NAME`): workload, levels, rate (requests/s).
-    `prices`: USD per GPU and hour. `free`: GPUs that nothing has, by type. `headroom`: share of
-    the rate that must be promised beyond it; `least_servers`: copies that a model keeps, where it has so many."""
+    `metered`: workloads that metrics tell, of services that none is given for. `prices`: USD per GPU and hour.
+    `free`: GPUs that nothing has, by type. `headroom`: share of the rate that must be promised beyond it;
+    `least_servers`: copies that a model keeps, where it has so many."""
 
     workloads: Mapping[str, object] = field(default_factory=dict)
+    metered: Mapping[str, MeteredWorkload] = field(default_factory=dict)
     levels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     rates: Mapping[str, float] = field(default_factory=dict)
     prices: Mapping[str, float] = field(default_factory=dict)
@@ -71,10 +75,12 @@ class Terms:
     def workload(self, name: str) -> object:
         """The service's own, else that of all. InputError where there is none."""
         workload = self.workloads.get(name) or self.workloads.get("")
+        if not workload and name in self.metered:
+            return workload_document(self.metered[name].profile)
         if not workload:
             raise InputError(
-                f"service {name}: its workload must be known, no metrics tell it and none is given.",
-                hint="Give --workload NAME or --workload FILE (`planner workloads` lists those that are shipped).",
+                f"service {name}: its workload must be known: no metrics tell it, and none is given.",
+                hint="Give --workload NAME or --workload FILE (`planner workload from-metrics` makes one).",
             )
         return workload
 

@@ -33,6 +33,9 @@ def written_plans(
         if (calibration := service.measured.calibration) is not None:
             fit = CalibrationFit(calibration=calibration, points=())
             contents[f"calibrations/{name}.yaml"] = files.calibration_text(fit).encode()
+        if name in terms.metered and not _is_given(name, terms):
+            metered = terms.metered[name]
+            contents[f"workloads/{name}.yaml"] = files.workload_text(metered.profile, source=metered.source)
         document = _document(service, terms, out / "scenarios")
         head = _HEAD.format(what=f"{name}, the cheapest fleet for what is asked of it")
         contents[f"scenarios/{name}.yaml"] = files.scenario_text(document, head).encode()
@@ -63,7 +66,7 @@ def _document(service: RebuiltService, terms: Terms, folder: Path) -> Mapping[st
         if rate
         else {"kind": "rate"}
     )
-    document |= _named_files(service, folder)
+    document |= _named_files(service, terms, folder, "../workloads")
     cost = _cost(service, "../calibrations")
     return {**document, **({"cost": cost} if cost else {})}
 
@@ -75,16 +78,23 @@ def _row(service: RebuiltService, terms: Terms, folder: Path) -> Mapping[str, ob
     return {
         "name": service.service.name,
         **{key: document[key] for key in ("model", "workload")},
-        **_named_files(service, folder),
+        **_named_files(service, terms, folder, "workloads"),
         **{key: document[key] for key in ("slo", "engine") if key in document},
         **({"cost": cost} if cost else {}),
         "demand": round(terms.needed_rps(service.measured.rate_rps), 6),
     }
 
 
-def _named_files(service: RebuiltService, folder: Path) -> dict[str, object]:
+def _named_files(service: RebuiltService, terms: Terms, folder: Path, workloads: str) -> dict[str, object]:
     """Model and workload as they are called from another folder."""
-    return {key: seen_from(service.document[key], folder) for key in ("model", "workload")}
+    values = {key: seen_from(service.document[key], folder) for key in ("model", "workload")}
+    name = service.service.name
+    return values if _is_given(name, terms) else {**values, "workload": f"{workloads}/{name}.yaml"}
+
+
+def _is_given(name: str, terms: Terms) -> bool:
+    """Whether the user names the service's workload."""
+    return bool(terms.workloads.get(name) or terms.workloads.get(""))
 
 
 def _cost(service: RebuiltService, calibrations: str) -> dict[str, object]:
