@@ -1,6 +1,7 @@
 """Advice on what runs: verdict, tables, page, JSON and CSV."""
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.domain.advice import Advice, AdvisedChange, RunningDeployment, ServiceAdvice
@@ -64,10 +65,10 @@ def advice_verdict(advice: Advice) -> str:
     count = sum(len(service.deployments) for service in advice.services)
     unread = f"; {counted(len(advice.gaps), 'engine')} cannot be judged" if advice.gaps else ""
     if not advice.services:
-        return f"{counted(len(advice.gaps), 'engine')} run, and none can be judged as it is."
+        return f"Of {counted(len(advice.gaps), 'engine')} that run, none can be judged as it is."
     rented = f"{counted(count, 'deployment')} rent {money(advice.rent_usd_per_hour)} USD/h{unread}"
     broken = sum(bool(service.breaks) for service in advice.services)
-    trouble = f" {counted(broken, 'service')} break something or are near it." if broken else ""
+    trouble = f" Something is broken, or near it, in {counted(broken, 'service')}." if broken else ""
     if not advice.changes:
         return f"{rented}. No change pays.{trouble}"
     saved, first = advice.saved_usd_per_hour, counted(len(advice.changes), "change")
@@ -118,6 +119,37 @@ def _steps(number: int, change: AdvisedChange) -> Section:
         f"Change {number}: {escaped(change.summary)}",
         *listed([escaped(step) for step in change.steps]),
         *paragraphs(f"Its plan is in {escaped(change.folder)}."),
+    )
+
+
+def change_text(change: AdvisedChange) -> str:
+    """A change by itself, in Markdown."""
+    return page_text(
+        Page(
+            title=f"A change of {escaped(change.service)}",
+            verdict=escaped(change.summary),
+            lead=(
+                *paragraphs(
+                    f"It saves {money(change.saved_usd_per_hour)} USD/h; the promise goes from "
+                    f"{rate(change.promise_before_rps)} to {rate(change.promise_rps)} requests/s."
+                ),
+                *listed([escaped(step) for step in change.steps]),
+            ),
+            sections=(),
+        )
+    )
+
+
+def running_text(islands: Mapping[str, RunningDeployment], notes: Sequence[str]) -> str:
+    """Which deployment each island of a plan of running servers is, in Markdown."""
+    rows = [f"{island}: {escaped(deployment.where)}" for island, deployment in islands.items()]
+    return page_text(
+        Page(
+            title="Servers that run without a plan",
+            verdict="The pools of this plan are deployments as they run.",
+            lead=(*listed(rows), *listed([escaped(note) for note in notes])),
+            sections=(),
+        )
     )
 
 

@@ -137,12 +137,12 @@ def _engines_of(
     """The engines, where they were looked for, and what could not be looked at."""
     from planner.runs.live.advice.finding import find_engines, objects_of_documents, objects_of_folder
 
-    cluster = flags.cluster()
-    if (manifests is None) == (cluster is None):
+    if (manifests is None) == (not flags.kubernetes):
         raise InputError(
             "planner advise: must be told where engines run, in one way.",
             hint="planner advise --kubernetes current asks a cluster; --manifests FOLDER reads objects.",
         )
+    cluster = flags.cluster()
     if cluster is None:
         assert manifests is not None
         return find_engines(objects_of_folder(manifests), typed.hints, str(manifests)), str(manifests), ()

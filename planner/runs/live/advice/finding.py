@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from planner import files
-from planner.domain import GpuSpec, ModelSpec
+from planner.domain import GpuSpec, ModelSpec, Phase
 from planner.domain.advice import RunningDeployment
 from planner.errors import InputError
 from planner.export import slug
@@ -99,6 +99,8 @@ def find_engines(objects: Sequence[ForeignObject], hints: Hints, origin: str) ->
             reasons.append("no copy of it is asked for (replicas: 0)")
         if not deployment.gpu and deployment.start.model:
             reasons.append(f"the type of its GPUs must be known, no label tells it: --gpu {deployment.name}=TYPE")
+        if deployment.start.phase is Phase.MIXED and deployment.start.parallel.pp > 1:
+            reasons.append("pipeline stages are priced of servers of one phase alone, and its servers do both")
         model = _hint_of(deployment.label, deployment.name, hints.models) or deployment.start.model
         spec = None if not model else _model(model, deployment, reasons)
         if reasons or spec is None:

@@ -6,9 +6,11 @@ from pathlib import Path
 from planner import files
 from planner.domain import CalibrationFit
 from planner.domain.advice import AdvisedChange
+from planner.report.advice import change_text, running_text
 from planner.runs.live.advice.rebuilding import RebuiltService, Terms
 from planner.runs.publication import publish
 from planner.runs.questions.documents import seen_from
+from planner.runs.verifying.runs import RUNNING_FILE
 
 FLEET = "fleet.yaml"
 _HEAD = "Written by `planner advise`: {what}. `planner plan` plans it."
@@ -30,6 +32,7 @@ def written_plans(
         name, engine = service.service.name, service.plan.scenario.engine.name
         published = publish(service.plan, engine=engine, figures=figures)
         contents |= {f"services/{name}/{path}": text for path, text in published.files.items()}
+        contents[f"services/{name}/{RUNNING_FILE}"] = running_text(service.islands, service.notes).encode()
         if (calibration := service.measured.calibration) is not None:
             fit = CalibrationFit(calibration=calibration, points=())
             contents[f"calibrations/{name}.yaml"] = files.calibration_text(fit).encode()
@@ -43,6 +46,7 @@ def written_plans(
     for change in changes:
         published = publish(change.plan, engine=change.plan.scenario.engine.name, figures=figures)
         contents |= {f"{change.folder}/{path}": text for path, text in published.files.items()}
+        contents[f"{change.folder}/change.md"] = change_text(change).encode()
         warnings += [f"change {change.folder}: {warning}" for warning in published.warnings]
     if len(services) > 1 and all(service.measured.rate_rps for service in services):
         document = _fleet(services, rows, terms)
