@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from planner.runs.watching.acting import Acting
     from planner.runs.watching.live_feeds import LiveFeed
 
 
@@ -132,6 +133,7 @@ def watch(
     name: str = "",
     kubernetes: str = "",
     kubeconfig: str | Path | None = None,
+    repository: str | Path | None = None,
     run: str | Path | None = None,
     every_s: float = 60.0,
     simulate: bool = False,
@@ -154,7 +156,8 @@ def watch(
     folder of the plan that stands at first; `simulate`: the feeds' own times, as fast as plans are made; `ticks`:
     observations of this call; `until_s`: none after it; `stale_s`: a feed that nobody has written for so long is told;
     `settings`: keys of the scenario set anew; `kubernetes`: the context of a running cluster whose nodes are watched
-    (`current`: the kubeconfig's), `kubeconfig`: its file (None: KUBECONFIG, or ~/.kube/config); `rules`: fields of
+    (`current`: the kubeconfig's), `kubeconfig`: its file (None: KUBECONFIG, or ~/.kube/config); `repository`: a
+    git work tree where changes are committed stage by stage, as `prometheus` says that they stand; `rules`: fields of
     WatchSettings (dwell_s, headroom, give_up, most_savings, ...).
 
     Raises InputError, with the first step, for what cannot be used.
@@ -168,6 +171,7 @@ def watch(
         scenario=Path(scenario),
         feeds=tuple(map(Path, paths)),
         live=(*_load(prometheus, window, name), *_nodes(kubernetes, kubeconfig)),
+        acting=_acting(repository, prometheus, window),
         out=Path(out),
         run=None if run is None else Path(run),
         every_s=every_s,
@@ -180,6 +184,15 @@ def watch(
         settings=watch_settings(**rules),
     )
     return steps_of(job)
+
+
+def _acting(repository: str | Path | None, prometheus: str, window: str) -> "Acting | None":
+    if repository is None:
+        return None
+    from planner.runs.live.prometheus import prometheus_at
+    from planner.runs.watching.acting import Acting
+
+    return Acting(path=Path(repository), prometheus=prometheus_at(prometheus), window=window)
 
 
 def _load(prometheus: str, window: str, name: str) -> "tuple[LiveFeed, ...]":

@@ -38,6 +38,7 @@ COMMANDS = {  # the module, and its function where that is not `command`
     "export": "plan.export",
     "import": "plan.checks:deployed_plan",
     "observe": "plan.observe",
+    "advise": "replanning.advise",
     "compare": "comparison.compare",
     "sweep": "comparison.sweep",
     "schedule": "replanning.schedule",

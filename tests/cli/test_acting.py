@@ -109,7 +109,7 @@ class Scene:
             out=self.place / "watched",
             ticks=ticks,
             settings=WatchSettings(smooth_s=60, dwell_s=60, least_gap_s=60, gap_per_change=0, retry_s=60, factor=1),
-            acting=Acting(path=self.repository, prometheus=prometheus_at(self.url), window="90s", window_s=90.0),
+            acting=Acting(path=self.repository, prometheus=prometheus_at(self.url), window="90s"),
         )
 
     def load(self, rps: float) -> None:

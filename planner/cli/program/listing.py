@@ -74,6 +74,10 @@ PANELS = {
         "routers": "Replay a plan's promise under every router: which can execute it, and what each gives up.",
         "rehearse": "Try a plan's routing on this machine: real routers before engines simulated at its step times.",
         "import": "Show what a run or a folder of manifests deploys: islands, degrees, GPUs, routes.",
+        "advise": (
+            "Find engines that run without a plan: what they serve, waste and break, and the first three changes in "
+            "USD."
+        ),
         "observe": "Compare a running deployment's metrics with its plan, and fit a calibration to what they tell.",
     },
     "Look": {

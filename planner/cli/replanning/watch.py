@@ -170,7 +170,7 @@ def _acting(source: PrometheusFlags, repository: Path | None, window: str) -> "A
         )
     from planner.runs.watching.acting import Acting
 
-    return Acting(path=repository, prometheus=endpoint, window=window, window_s=_seconds("--window", window))
+    return Acting(path=repository, prometheus=endpoint, window=window)
 
 
 def _nodes(server: KubernetesFlags) -> "tuple[LiveFeed, ...]":

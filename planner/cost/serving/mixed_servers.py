@@ -370,6 +370,12 @@ class MixedServers:
         under_way = -np.expm1(-self.decode.ranks[:, None] * used)
         return np.asarray(under_way * at(mix.squared, used) / (2 * at(mix.tpot_ms, used)))
 
+    def tpot_at(self, buckets: Buckets, sequences: float) -> Array:
+        """Time per output token (ms) of so many sequences in answer on each attention group, shape (servers,
+        buckets)."""
+        mix = self._mix(buckets)
+        return at(mix.tpot_ms, np.full(mix.tpot_ms.shape[:-1], sequences))
+
     def tpot_ms(self, buckets: Buckets, rate: Array, batch: Array, deviations: float) -> Array:
         """Time per output token at `rate` of each server, shape (servers, buckets); `deviations` of the load above its
         mean. The batch in use follows from the rate (Little's law), at most `batch`."""

@@ -24,7 +24,8 @@ class Quantity(StrEnum):
     `TTFT` and `TPOT` are histograms (seconds; class edges in the label `le`), `_SUM` the sum of what they count.
     `COMPUTED`: prompt tokens that no cache had. `RANKS`: attention groups that are scraped; `RUNNING` and `WAITING`:
     requests of one, mean over them and time; `BUSY`: share of the time in which one has running requests, `BACKLOG` in
-    which requests wait.
+    which requests wait. `PREEMPTED`: requests that lost their cache, `CACHE`: its share in use; both are asked of
+    deployments without a plan alone.
     """
 
     REQUESTS = "planner:requests:rate"
@@ -40,6 +41,8 @@ class Quantity(StrEnum):
     WAITING = "planner:waiting_requests:avg"
     BUSY = "planner:busy:share"
     BACKLOG = "planner:backlog:share"
+    PREEMPTED = "planner:preempted_requests:rate"
+    CACHE = "planner:cache:share"
 
     @property
     def is_histogram(self) -> bool:
@@ -47,9 +50,14 @@ class Quantity(StrEnum):
         return self in (Quantity.TTFT, Quantity.TPOT)
 
     @property
+    def is_recorded(self) -> bool:
+        """Whether the export's rules record it, of plans."""
+        return self not in (Quantity.PREEMPTED, Quantity.CACHE)
+
+    @property
     def is_share(self) -> bool:
         """Whether its values lie between 0 and 1."""
-        return self in (Quantity.BUSY, Quantity.BACKLOG)
+        return self in (Quantity.BUSY, Quantity.BACKLOG, Quantity.CACHE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,21 +38,23 @@ _MOST_APART_S = 3600.0
 _QUERIES_HINT = "Ask with the queries of `planner observe RUN --queries`."
 
 
-def load_answers(paths: Sequence[Path]) -> tuple[ObservedSeries, ...]:
+def load_answers(paths: Sequence[Path], *, sparse: bool = False) -> tuple[ObservedSeries, ...]:
     """The series of all files. Raises InputError as `read_answers`, and for a file that cannot be read."""
-    return read_answers({str(path): read_text(path, most_bytes=MOST_OF_A_LIST) for path in paths})
+    texts = {str(path): read_text(path, most_bytes=MOST_OF_A_LIST) for path in paths}
+    return read_answers(texts, sparse=sparse)
 
 
-def read_answers(texts: Mapping[str, str]) -> tuple[ObservedSeries, ...]:
-    """The series of all answers, by what each is called, each the mean over its samples.
+def read_answers(texts: Mapping[str, str], *, sparse: bool = False) -> tuple[ObservedSeries, ...]:
+    """The series of all answers, by what each is called, each the mean over its samples. `sparse`: answers may be
+    empty, and all of them.
 
     Raises:
         InputError: a text that is no JSON or no answer, an error, an empty or a truncated answer, a series of another
             name or without its labels, a value that is no finite number or negative, a series given twice, or answers
             of other times.
     """
-    series = [_read(row, form, name) for name, text in texts.items() for row, form in _rows(name, text)]
-    if not series:
+    series = [_read(row, form, name) for name, text in texts.items() for row, form in _rows(name, text, empty=sparse)]
+    if not series and not sparse:
         raise InputError("Answers: at least one file must be given, got none.", hint=_QUERIES_HINT)
     by_key: dict[tuple[object, ...], ObservedSeries] = {}
     for item in series:
@@ -63,7 +65,8 @@ def read_answers(texts: Mapping[str, str]) -> tuple[ObservedSeries, ...]:
                 hint="Give each answer once, and one query's alone where there are several forms of it.",
             )
         by_key[key] = item
-    _refuse_apart(series)
+    if series:
+        _refuse_apart(series)
     return tuple(series)
 
 

@@ -34,11 +34,11 @@ from planner.domain import (
 )
 from planner.domain.serving.replayed import ReplayedChoice
 from planner.domain.serving.routing import class_of_pools
-from planner.errors import InconsistentPlanError
+from planner.errors import InconsistentPlanError, InfeasibleError
 from planner.evaluation.buckets.drafts import drafts_of
 from planner.evaluation.buckets.judging import layout_of, named_pools, pooled_assignment, pooled_evaluation
 from planner.evaluation.buckets.prices import BucketPrices
-from planner.evaluation.buckets.service import BucketService
+from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.buckets.transfer import flows_of, transfer_of
 from planner.evaluation.buckets.unrestricted import unrestricted_rps
 from planner.evaluation.doubts.odds import promise_odds
@@ -277,18 +277,37 @@ def some_pools(evaluator: Evaluator, saved: Plan, pools: Sequence[BucketPool]) -
     return _as_they_are(evaluator, saved, pools, None)
 
 
+def running_pools(evaluator: Evaluator, pools: Sequence[BucketPool]) -> ProposedPlan:
+    """Servers that run without a plan, in buckets that the question knows, with the bound of all plans. Raises
+    InfeasibleError where they serve nothing within the levels."""
+    priced = BucketService(evaluator.question).priced(pools)
+    if not priced.rate_rps:
+        raise InfeasibleError(
+            f"scenario {evaluator.question.scenario.name}: its servers must serve something within the levels, got "
+            "none that do.",
+            hint="Loosen the levels.",
+        )
+    scratch = solve_buckets(evaluator)
+    return _of_priced(evaluator, priced, scratch, scratch.solver)
+
+
 def _as_they_are(
     evaluator: Evaluator, saved: Plan, pools: Sequence[BucketPool], scratch: BucketChoice | None
 ) -> ProposedPlan:
-    question, solver = evaluator.question, saved.provenance.solver
+    question = evaluator.question
     evaluator.price_with(prices_of(saved, question))
     priced = BucketService(question).priced(replace(pool, share=1.0) for pool in pools)
+    return _of_priced(evaluator, priced, scratch, saved.provenance.solver)
+
+
+def _of_priced(evaluator: Evaluator, priced: PricedPools, scratch: BucketChoice | None, solver: str) -> ProposedPlan:
     layout = layout_of(priced.pools)
     evaluator.remember_pools(layout, priced, solver)
     result = given(layout, evaluator)
     if result.best is None or result.best.assignment is None:
         raise InconsistentPlanError(
-            f"plan {saved.scenario.name}: its pools serve nothing.", hint="Plan again, or restore the file."
+            f"plan {evaluator.question.scenario.name}: its pools serve nothing.",
+            hint="Plan again, or restore the file.",
         )
     choice = chosen_near(priced, priced.rate_rps, scratch, solver)
     return proposed_pools(evaluator, result.best, result.record, choice, names=priced.pools)

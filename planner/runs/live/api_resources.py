@@ -2,7 +2,7 @@
 
 | group | resources | source of the names |
 |---|---|---|
-| (core), apps, policy, resource.k8s.io | as below | Kubernetes' API reference, 1.34 |
+| (core), apps, autoscaling, policy, resource.k8s.io | as below | Kubernetes' API reference, 1.34 |
 | topology.node.k8s.io | noderesourcetopologies | k8stopologyawareschedwg/noderesourcetopology-api |
 | flextopo.baichuan-inc.com | flextopos | agiping/flextopo, the reporter of its agent |
 | leaderworkerset.x-k8s.io | leaderworkersets | kubernetes-sigs/lws |
@@ -47,7 +47,7 @@ class ApiResource:
 
 
 RESOURCES = (
-    ApiResource(kind="Node", name="nodes", commands=(IMPORT, WATCH), needed=True),
+    ApiResource(kind="Node", name="nodes", commands=(IMPORT, WATCH, ADVISE), needed=True),
     ApiResource(kind="Pod", name="pods", commands=(IMPORT, ADVISE), needed=True),
     ApiResource(kind="PodDisruptionBudget", name="poddisruptionbudgets", group="policy", commands=(IMPORT,)),
     ApiResource(kind="ResourceClaim", name="resourceclaims", group="resource.k8s.io", commands=(IMPORT,)),
@@ -60,7 +60,11 @@ RESOURCES = (
     ),
     ApiResource(kind="FlexTopo", name="flextopos", group=API_GROUP, commands=(IMPORT,)),
     ApiResource(kind="Deployment", name="deployments", group="apps", commands=(ADVISE,)),
+    ApiResource(kind="ReplicaSet", name="replicasets", group="apps", commands=(ADVISE,)),
     ApiResource(kind="StatefulSet", name="statefulsets", group="apps", commands=(ADVISE,)),
+    ApiResource(
+        kind="HorizontalPodAutoscaler", name="horizontalpodautoscalers", group="autoscaling", commands=(ADVISE,)
+    ),
     ApiResource(kind="LeaderWorkerSet", name="leaderworkersets", group="leaderworkerset.x-k8s.io", commands=(ADVISE,)),
     ApiResource(kind="DynamoGraphDeployment", name="dynamographdeployments", group="nvidia.com", commands=(ADVISE,)),
     ApiResource(kind="LLMInferenceService", name="llminferenceservices", group="serving.kserve.io", commands=(ADVISE,)),

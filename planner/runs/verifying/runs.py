@@ -25,6 +25,9 @@ from planner.runs.verifying.leaves import document_differences, file_differences
 CHANGE_FILES = ("changes.json", "change.md", "change.html", "change", "steps")
 TUNE_FILE = "tune.md"
 """Of a run whose pools are another plan's with knobs turned; all else is as of any run."""
+RUNNING_FILE = "running.md"
+"""Of a run whose pools are servers that run without a plan."""
+AS_THEY_ARE = (TUNE_FILE, RUNNING_FILE)
 _PICTURES, _MANIFESTS = "figures", "manifests"
 
 NEAR = (
@@ -57,7 +60,7 @@ def verify_run(
     saved = files.load_run(run)
     folder = run if files.is_folder(run) else run.parent
     changed = folder == run and any(files.is_there(folder / name) for name in CHANGE_FILES)
-    turned = folder == run and files.is_there(folder / TUNE_FILE)
+    turned = folder == run and any(files.is_there(folder / name) for name in AS_THEY_ARE)
     try:
         due, pools_near = _due(saved, run, changed=changed or turned, near=near, search=search)
     except PlannerError as error:
@@ -124,7 +127,7 @@ def _of_files(folder: Path, due: Plan, *, changed: bool) -> Verification:
     names = [
         name
         for name in (*expected, *_stray(folder, expected))
-        if name not in (PLAN_FILE, TUNE_FILE)
+        if name not in (PLAN_FILE, *AS_THEY_ARE)
         and (drawn or not name.startswith(f"{_PICTURES}/"))
         and not (changed and _tells(name))
     ]

@@ -19,6 +19,7 @@ from pathlib import Path
 from planner.domain.rollouts import GateQuery
 from planner.domain.watching import clock_text
 from planner.errors import InputError
+from planner.export.objects.operating.queries import require_window
 from planner.files.disk.opening import read_text
 from planner.files.plan.watch_folders import plan_folder
 from planner.runs.live.prometheus import Prometheus
@@ -37,13 +38,17 @@ def _title(commit: Commit) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acting:
-    """Where stages are committed, a folder of a git work tree, and who is asked before the next. `window`, `window_s`:
-    of times, as 5m."""
+    """Where stages are committed, a folder of a git work tree, and who is asked before the next. `window`: of
+    times, as 5m."""
 
     path: Path
     prometheus: Prometheus
     window: str
-    window_s: float
+
+    @property
+    def window_s(self) -> float:
+        """The window in seconds. InputError where it is none."""
+        return require_window(self.window)
 
 
 class RollingOut:

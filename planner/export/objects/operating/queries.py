@@ -134,28 +134,32 @@ ISLAND_ON_SERIES, PHASE_ON_SERIES, PART_OF_ON_SERIES = ISLAND, "planner_phase", 
 
 def expressions(metrics: EngineMetrics, plan: str, window: str = WINDOW) -> dict[Quantity, str]:
     """The expression of every quantity, by island; `plan` is the plan's name in objects."""
-    pods = f'{PART_OF_ON_SERIES}="{plan}"'
+    return _expressions(metrics, f'{PART_OF_ON_SERIES}="{plan}"', window, ISLAND)
 
-    def rate(metric: str, *, by: str = ISLAND, more: str = "") -> str:
-        return f"sum by ({by}) (rate({metric}{{{pods}{',' if more else ''}{more}}}[{window}]))"
+
+def _expressions(metrics: EngineMetrics, pods: str, window: str, by: str) -> dict[Quantity, str]:
+    """Of the series that the matchers `pods` choose, by a label (empty: all together)."""
+
+    def rate(metric: str, *, classes: bool = False) -> str:
+        grouped = ", ".join(filter(None, (by, EDGE * classes)))
+        return f"sum by ({grouped}) (rate({metric}{{{pods}}}[{window}]))"
 
     def gauge(metric: str) -> str:
-        return f"avg by ({ISLAND}) (avg_over_time({metric}{{{pods}}}[{window}]))"
+        return f"avg by ({by}) (avg_over_time({metric}{{{pods}}}[{window}]))"
 
     def above_none(metric: str) -> str:
-        return f"avg by ({ISLAND}) (avg_over_time(({metric}{{{pods}}} > bool 0)[{window}:{SCRAPE}]))"
+        return f"avg by ({by}) (avg_over_time(({metric}{{{pods}}} > bool 0)[{window}:{SCRAPE}]))"
 
-    classes = f"{ISLAND}, {EDGE}"
     return {
         Quantity.REQUESTS: rate(metrics.requests),
         Quantity.PROMPT_TOKENS: rate(metrics.prompt_tokens),
-        Quantity.COMPUTED: _computed(metrics, rate(metrics.prompt_tokens), pods, window),
+        Quantity.COMPUTED: _computed(metrics, rate(metrics.prompt_tokens), pods, window, by),
         Quantity.GENERATED: rate(metrics.generated_tokens),
-        Quantity.TTFT: rate(f"{metrics.ttft}_bucket", by=classes),
+        Quantity.TTFT: rate(f"{metrics.ttft}_bucket", classes=True),
         Quantity.TTFT_SUM: rate(f"{metrics.ttft}_sum"),
-        Quantity.TPOT: rate(f"{metrics.tpot}_bucket", by=classes),
+        Quantity.TPOT: rate(f"{metrics.tpot}_bucket", classes=True),
         Quantity.TPOT_SUM: rate(f"{metrics.tpot}_sum"),
-        Quantity.RANKS: f"count by ({ISLAND}) ({metrics.running}{{{pods}}})",
+        Quantity.RANKS: f"count by ({by}) ({metrics.running}{{{pods}}})",
         Quantity.RUNNING: gauge(metrics.running),
         Quantity.WAITING: gauge(metrics.waiting),
         Quantity.BUSY: above_none(metrics.running),
@@ -163,23 +167,76 @@ def expressions(metrics: EngineMetrics, plan: str, window: str = WINDOW) -> dict
     }
 
 
-def _computed(metrics: EngineMetrics, all_tokens: str, pods: str, window: str) -> str:
+def _computed(metrics: EngineMetrics, all_tokens: str, pods: str, window: str, by: str) -> str:
     if metrics.computed:
-        return f"sum by ({ISLAND}) (rate({metrics.computed}{{{pods},{metrics.computed_label}}}[{window}]))"
-    cached = f"sum by ({ISLAND}) (rate({metrics.cached}{{{pods}}}[{window}]))"
+        return f"sum by ({by}) (rate({metrics.computed}{{{pods},{metrics.computed_label}}}[{window}]))"
+    cached = f"sum by ({by}) (rate({metrics.cached}{{{pods}}}[{window}]))"
     return f"{all_tokens} - ({cached} or 0 * {all_tokens})"  # no cached token, no series
 
 
 def recorded_query(plan: str) -> str:
     """One query for all that the rules have recorded of a plan."""
-    names = "|".join(quantity.value for quantity in Quantity)
+    names = "|".join(quantity.value for quantity in Quantity if quantity.is_recorded)
     return f'{{__name__=~"{names}",{PLAN}="{plan}"}}'
 
 
 def plain_queries(metrics: EngineMetrics, plan: str, window: str = WINDOW) -> Mapping[Quantity, str]:
     """The same without the rules: each expression with the name and the label that a rule would give."""
     return {
-        quantity: f'label_replace(label_replace({expression}, "{PLAN}", "{plan}", "", ""), '
-        f'"__name__", "{quantity.value}", "", "")'
+        quantity: _labelled(expression, {PLAN: plan, "__name__": quantity.value})
         for quantity, expression in expressions(metrics, plan, window).items()
     }
+
+
+def _labelled(expression: str, labels: Mapping[str, str]) -> str:
+    for label, value in labels.items():
+        expression = f'label_replace({expression}, "{label}", "{value}", "", "")'
+    return expression
+
+
+_FOREIGN: Mapping[str, EngineMetrics] = MappingProxyType({
+    "vllm": replace(_VLLM, computed="", computed_label="", cached="vllm:prefix_cache_hits_total"),
+    "sglang": _SGLANG,
+})  # fmt: skip
+"""Names that versions without a profile have, too."""
+_TPOT_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "vllm": (_VLLM.tpot, "vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"),
+    "sglang": ("sglang:request_time_per_output_token_seconds", _SGLANG.tpot),
+})  # fmt: skip
+"""Of a request or, in other versions, of a token: the first that there is."""
+_CACHES: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "vllm": ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
+    "sglang": ("sglang:token_usage",),
+})  # fmt: skip
+_PREEMPTED: Mapping[str, str] = MappingProxyType({
+    "vllm": "vllm:num_preemptions_total",
+    "sglang": "sglang:num_retracted_reqs",
+})  # fmt: skip
+
+
+def foreign_queries(engine: str, plan: str, deployment: str, pods: str, window: str) -> Mapping[Quantity, str]:
+    """What to ask of a deployment that no plan wrote, by the labels that scraping gives: `pods` are matchers as
+    `namespace="a",pod=~"b-.*"`. The answers have the labels of a plan's island: `plan` and `deployment`."""
+    metrics = _FOREIGN[engine]
+    asked_for = _expressions(metrics, pods, window, "")
+    names = _TPOT_NAMES[engine]
+    for quantity, tail, by in ((Quantity.TPOT, "_bucket", EDGE), (Quantity.TPOT_SUM, "_sum", "")):
+        asked_for[quantity] = _first_there(names, tail, by, pods, window)
+    asked_for[Quantity.CACHE] = " or ".join(
+        f"avg by () (avg_over_time({name}{{{pods}}}[{window}]))" for name in _CACHES[engine]
+    )
+    asked_for[Quantity.PREEMPTED] = f"sum by () (rate({_PREEMPTED[engine]}{{{pods}}}[{window}]))"
+    return {
+        quantity: _labelled(expression, {PLAN: plan, ISLAND: deployment, "__name__": quantity.value})
+        for quantity, expression in asked_for.items()
+    }
+
+
+def _first_there(names: tuple[str, ...], tail: str, by: str, pods: str, window: str) -> str:
+    """The first of several histograms that has series: two of them together would mix their classes."""
+    alternatives = []
+    for number, name in enumerate(names):
+        rate = f"sum by ({by}) (rate({name}{tail}{{{pods}}}[{window}]))"
+        before = [f"unless on () count({other}_count{{{pods}}})" for other in names[:number]]
+        alternatives.append(f"({' '.join([rate, *before])})")
+    return " or ".join(alternatives)

@@ -1,0 +1,195 @@
+"""`planner advise`: what runs without a plan, what it wastes and breaks, and what to change of it first."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import screen
+from planner.cli.program import shared_options
+from planner.cli.program.option_records import with_records
+from planner.cli.program.shared_options import KubernetesFlags, PrometheusFlags
+from planner.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planner.domain.serving.observed import ObservedSeries
+    from planner.runs.live.advice.advising import AdvisedFolder
+    from planner.runs.live.advice.finding import FoundEngines
+    from planner.runs.live.advice.options import Typed
+
+
+@with_records
+def command(
+    answers: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Answers of Prometheus (JSON) to the queries of --queries.", show_default=False),
+    ] = None,
+    *,
+    manifests: Annotated[
+        Path | None,
+        typer.Option(help="Folder of Kubernetes objects, YAML or JSON: any, as they run.", show_default=False),
+    ] = None,
+    cluster: KubernetesFlags,
+    queries: Annotated[bool, typer.Option("--queries", help="Print the queries, as commands, and stop.")] = False,
+    source: PrometheusFlags,
+    window: Annotated[str, typer.Option(help="The last so long, as 1h or 30m.")] = "1h",
+    workload: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A shipped name, a workload file or a trace; of one service: SERVICE=FILE.", show_default=False
+        ),
+    ] = None,
+    slo: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Levels, as ttft_ms=2000, tpot_ms=50 or percentile=90; of one service: SERVICE:tpot_ms=50.",
+            show_default=False,
+        ),
+    ] = None,
+    rps: Annotated[
+        list[str] | None,
+        typer.Option(help="Requests/s where no metrics tell; of one service: SERVICE=5.", show_default=False),
+    ] = None,
+    gpu: Annotated[
+        list[str] | None,
+        typer.Option(help="GPU type of a deployment that no label tells: NAME=H100.", show_default=False),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="Model of a deployment: NAME=MODEL, a shipped name or a file.", show_default=False),
+    ] = None,
+    inventory: Annotated[
+        str | None,
+        typer.Option(help="All GPUs at hand, as H100=32. [default: what runs, and free nodes]", show_default=False),
+    ] = None,
+    prices: Annotated[
+        str | None, typer.Option(help="USD per GPU and hour: a file, or H100=2.2,A100=1.1.", show_default=False)
+    ] = None,
+    router: Annotated[
+        str, typer.Option(help="Who chooses today: random (a Service), round_robin, least_work.")
+    ] = "random",
+    headroom: Annotated[float, typer.Option(help="Share of what comes that promises must cover beyond it.")] = 0.2,
+    least_servers: Annotated[
+        int, typer.Option(min=1, max=1000, help="Copies of a model that are left, where it has so many.")
+    ] = 2,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the advice, the plans and scenarios.", show_default=False)
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace advice that exists.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Find engines that run without a plan: what they serve, waste and break, and the first three changes in USD."""
+    from planner import files
+    from planner.runs.live.advice import advising
+    from planner.runs.live.advice.asking import ask, metered, queries_of
+    from planner.runs.live.advice.options import Typed
+
+    prometheus = source.source()
+    if prometheus is not None and answers:
+        raise InputError("planner advise: answer files go without --prometheus.", hint="Leave one of them out.")
+    typed = Typed.of(
+        workload=workload or [],
+        slo=slo or [],
+        rps=rps or [],
+        gpu=gpu or [],
+        model=model or [],
+        inventory=inventory,
+        prices=prices,
+        router=router,
+        headroom=headroom,
+        least_servers=least_servers,
+        window=window,
+    )
+    if out is not None and not queries:
+        files.claim_folder(out, advising.KINDS, force=force)
+    engines, origin, notes = _engines_of(manifests, cluster, typed)
+    if queries:
+        shared_options.show_queries(queries_of(engines.services, typed.window), "planner advise ...", as_json=json)
+        return
+    terms = typed.terms(engines)
+    series: Sequence[ObservedSeries] = files.load_answers(answers, sparse=True) if answers else ()
+    if prometheus is not None:
+        unknown = [service for service in engines.services if not typed.names_workload(service.name)]
+        terms = replace(terms, metered=metered(prometheus, unknown, typed.window))
+        series = ask(prometheus, engines.services, typed.window)
+    advised = advising.advise(
+        engines,
+        terms,
+        series,
+        source=origin,
+        out=out or Path("advised"),
+        tell=(lambda _step: None) if quiet or json else screen.show_note,
+    )
+    if out is not None:
+        advising.write_advice(out, advised, force=force)
+    _show(advised, out, as_json=json)
+    for note in notes:
+        screen.show_warning(note)
+
+
+def _engines_of(
+    manifests: Path | None, flags: KubernetesFlags, typed: "Typed"
+) -> "tuple[FoundEngines, str, tuple[str, ...]]":
+    """The engines, where they were looked for, and what could not be looked at."""
+    from planner.runs.live.advice.finding import find_engines, objects_of_documents, objects_of_folder
+
+    if (manifests is None) == (not flags.kubernetes):
+        raise InputError(
+            "planner advise: must be told where engines run, in one way.",
+            hint="planner advise --kubernetes current asks a cluster; --manifests FOLDER reads objects.",
+        )
+    cluster = flags.cluster()
+    if cluster is None:
+        assert manifests is not None
+        return find_engines(objects_of_folder(manifests), typed.hints, str(manifests)), str(manifests), ()
+    from planner.runs.live.api_resources import ADVISE, resources_of
+
+    lists = cluster.read(resources_of(ADVISE))
+    objects = objects_of_documents(lists.documents(), cluster.label)
+    notes = tuple(f"{subject}: {note}" for subject, note in lists.notes)
+    return find_engines(objects, typed.hints, cluster.label), cluster.label, notes
+
+
+def _show(advised: "AdvisedFolder", out: Path | None, *, as_json: bool) -> None:
+    from planner.report import advice as tables
+
+    advice = advised.advice
+    if as_json:
+        screen.show_json({"folder": None if out is None else str(out), **tables.advice_document(advice)})
+        return
+    _show_findings(advised)
+    if out is None:
+        screen.show_text("Nothing is written: --out FOLDER writes the advice, and plans to go on with.")
+        return
+    for warning in advised.warnings:
+        screen.show_warning(warning)
+    screen.show_text(f"Written to {out}")
+    if advice.next_command:
+        screen.show_text(f"To plan it anew: {advice.next_command}")
+
+
+def _show_findings(advised: "AdvisedFolder") -> None:
+    """What runs, what breaks, what to change, what cannot be judged, what it all rests on."""
+    from planner.report import advice as tables
+
+    advice = advised.advice
+    screen.show_prose(tables.advice_verdict(advice))
+    if advice.services:
+        screen.show_table("What runs", *tables.services_table(advice).words())
+    for service in advice.services:
+        for line in service.breaks:
+            screen.show_prose(f"{service.name}: {line}")
+    if advice.changes:
+        screen.show_table("What to change first", *tables.changes_table(advice).words())
+    for number, change in enumerate(advice.changes, start=1):
+        steps = "".join(f"\n  {step}" for step in change.steps)
+        screen.show_text(f"Change {number}: {change.summary}{steps}")
+    for deployment, reasons in advice.gaps:
+        screen.show_warning(f"not judged: {deployment.where}: {'; '.join(reasons)}")
+    for service in advice.services:
+        for note in service.notes:
+            screen.show_note(f"note: {service.name}: {note}")

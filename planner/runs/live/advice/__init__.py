@@ -1,0 +1,1 @@
+"""What runs without a plan: found, rebuilt as plans, held beside its metrics, and what to change of it first."""

@@ -1,0 +1,159 @@
+"""The steps of a change in words and commands of kubectl, for objects that the planner did not write."""
+
+from collections.abc import Iterator
+
+from planner.domain import BucketPool, Phase
+from planner.domain.advice import RunningDeployment
+from planner.domain.changes import ServerChange
+from planner.domain.rollouts import Replan, RollOut
+from planner.errors import InfeasibleError
+from planner.export.engines.started import DIALECTS
+from planner.replanning.rollouts.rolling import roll_out
+from planner.report.kit.quantities import counted
+from planner.runs.live.advice.rebuilding import RebuiltService
+from planner.runs.live.advice.states import Pooled
+
+Steps = tuple[str, tuple[str, ...], int]
+"""The change in a line, its steps, and the servers that it touches."""
+_RESOURCES = {"Deployment": "deployment", "StatefulSet": "statefulset", "ReplicaSet": "replicaset",
+              "LeaderWorkerSet": "leaderworkerset"}  # fmt: skip
+
+
+def copies_steps(rebuilt: RebuiltService, before: Pooled, after: Pooled) -> Steps:
+    """Other numbers of the same servers."""
+    old, new = ({pool.island: pool.count for pool in state.pools} for state in (before, after))
+    summaries, steps, touched = [], [], 0
+    for island, count in old.items():
+        target = new.get(island, 0)
+        if target != count:
+            deployment, unit = rebuilt.islands[island], before.units[island]
+            summaries.append(f"{deployment.label} from {count // unit} to {target // unit} copies")
+            steps += _scale(deployment, target // unit)
+            touched += abs(count - target)
+    return "; ".join(summaries), tuple(steps), touched
+
+
+def flags_steps(rebuilt: RebuiltService, after: Pooled, resize: Steps) -> Steps:
+    """Other flags of the same servers, and as many as it then takes."""
+    old = {pool.island: pool for pool in Pooled.of(rebuilt).pools}
+    summaries, steps, touched = [], [], 0
+    for pool in after.pools:
+        flags = list(_flags(rebuilt.islands[pool.island], old[pool.island], pool))
+        if flags:
+            deployment = rebuilt.islands[pool.island]
+            summaries.append(f"{deployment.label} with {', '.join(flags)}")
+            steps += [
+                f"Set {', '.join(flags)} in the arguments of {deployment.label}: {_edit(deployment)}",
+                f"Wait until its copies serve again: {_rollout(deployment)}",
+            ]
+            touched += pool.count
+    words = "; ".join(filter(None, ("; ".join(summaries), resize[0])))
+    return words, (*steps, *resize[1]), touched + resize[2]
+
+
+def _flags(deployment: RunningDeployment, before: BucketPool, after: BucketPool) -> Iterator[str]:
+    """Flags with their new values, as its engine counts them."""
+    dialect = next(row for row in DIALECTS if row.engine == deployment.start.engine)
+    groups = after.server.parallel.dp if dialect.shared else 1
+    lets_in_more = (deployment.start.sequences or before.server.batch_size + 1) > before.server.batch_size
+    if lets_in_more or after.server.batch_size != before.server.batch_size:
+        yield f"--{dialect.fields['sequences'][0]} {after.server.batch_size * groups}"
+    if after.phase is not Phase.DECODE and after.server.tokens_per_step != before.server.tokens_per_step:
+        yield f"--{dialect.fields['budget'][0]} {after.server.tokens_per_step * groups}"
+
+
+def router_steps(rebuilt: RebuiltService, after: Pooled, resize: Steps) -> Steps:
+    """Another router before them, and as many as it then takes."""
+    router = after.scenario.deployed_router or "one that knows how busy servers are"
+    names = ", ".join(sorted({deployment.label for deployment in rebuilt.islands.values()}))
+    steps = (
+        f"Put a router that knows how busy servers are ({router}) before {names}: the change's folder has its "
+        "manifests under manifests/; point clients at its Service.",
+    )
+    summary = "; ".join(filter(None, (f"{names} behind {router}", resize[0])))
+    return summary, (*steps, *resize[1]), resize[2] + 1
+
+
+def servers_steps(rebuilt: RebuiltService, replan: Replan) -> Steps:
+    """Other servers, in the order of a roll-out where there is one."""
+    change = replan.change
+    touched = sum(row.count for row in change.changes if not row.kind.runs_on)
+    fleet = "; ".join(
+        f"{counted(pool.count, 'server')} of {pool.server.parallel.devices} {pool.gpu} ({pool.phase.value}, prompts of "
+        f"{pool.start} to {pool.end - 1} tokens)"
+        for pool in replan.plan.outlook.pools
+    )
+    steps = [
+        "Its new servers, Services and router are under manifests/ of the change's folder; those that run on are "
+        "yours: leave their objects as they are, and name their Services to the router."
+    ]
+    inventory = {item.gpu.name: item.count for item in replan.plan.scenario.inventory.items}
+    try:
+        steps += _in_order(rebuilt, roll_out(replan.before, replan.plan, change, inventory=inventory))
+    except InfeasibleError as error:
+        steps.append(f"No order of steps leaves most of the rate, so choose a quiet hour: {error.message}")
+        steps += list(_rows(rebuilt, change.changes, {}))
+    return f"{rebuilt.service.name} on {fleet}", tuple(steps), touched
+
+
+def _in_order(rebuilt: RebuiltService, rolled: RollOut) -> Iterator[str]:
+    counts = {island: deployment.copies for island, deployment in rebuilt.islands.items()}
+    for step in rolled.steps:
+        yield from _rows(rebuilt, (*step.stops, *step.starts), counts, starts=set(map(id, step.starts)))
+        yield (
+            f"Meanwhile {step.during_rps:.4g} requests/s can be served, of {rolled.lower_rps:.4g}; then "
+            f"{step.after_rps:.4g}."
+        )
+    yield "Point clients at the new plan's router."
+
+
+def _rows(
+    rebuilt: RebuiltService,
+    rows: tuple[ServerChange, ...],
+    counts: dict[str, int],
+    starts: set[int] | None = None,
+) -> Iterator[str]:
+    """Each server change as a step. `counts`: copies that run meanwhile, by island; `starts`: rows that only start."""
+    for row in rows:
+        if row.kind.runs_on:
+            continue
+        begins = starts is None or id(row) in starts
+        ends = starts is None or not begins
+        if row.before is not None and ends:
+            deployment = rebuilt.islands[row.before.island]
+            unit = max(1, deployment.servers // max(1, deployment.copies))
+            remaining = counts.get(row.before.island, deployment.copies) - -(-row.count // unit)
+            counts[row.before.island] = max(0, remaining)
+            yield from _scale(deployment, max(0, remaining))
+        if row.after is not None and begins:
+            yield f"Start {counted(row.count, 'server')} of island {row.after.island}: kubectl apply -f its manifests."
+
+
+def _scale(deployment: RunningDeployment, copies: int) -> list[str]:
+    """The commands that bring a deployment to so many copies."""
+    replicas = copies * (1 if deployment.kind == "LeaderWorkerSet" else deployment.pods_per_copy)
+    resource = _RESOURCES.get(deployment.kind)
+    steps = []
+    if deployment.scaled_by:
+        steps.append(
+            f"{deployment.scaled_by} sets the copies of {deployment.label}: set its minReplicas (and maxReplicas) to "
+            f"{replicas} first, or it undoes the next step."
+        )
+    if resource is None:
+        remove = f"kubectl{_namespace(deployment)} delete {deployment.kind.lower()}/{deployment.name}"
+        return [*steps, remove if not copies else f"Set the copies of {deployment.where} to {copies}."]
+    return [*steps, f"kubectl{_namespace(deployment)} scale {resource}/{deployment.name} --replicas={replicas}"]
+
+
+def _edit(deployment: RunningDeployment) -> str:
+    resource = _RESOURCES.get(deployment.kind, deployment.kind.lower())
+    return f"kubectl{_namespace(deployment)} edit {resource}/{deployment.name}"
+
+
+def _rollout(deployment: RunningDeployment) -> str:
+    resource = _RESOURCES.get(deployment.kind, deployment.kind.lower())
+    return f"kubectl{_namespace(deployment)} rollout status {resource}/{deployment.name}"
+
+
+def _namespace(deployment: RunningDeployment) -> str:
+    return f" -n {deployment.namespace}" if deployment.namespace else ""

@@ -1,0 +1,243 @@
+"""`planner advise`: engines without a plan, their metrics from replays on slower GPUs, and what is told of them."""
+
+import csv
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from command_line import Command
+from foreign_metrics import CHAT, FOLDER, LEVELS, WORKLOAD, found, rows_of, service_of, terms
+from observed_answers import answer, on_other_gpus, write
+
+from planner import files
+from planner.domain.advice import AdviceKind
+from planner.domain.serving.observed import Quantity
+from planner.errors import EXIT_BAD_INPUT, EXIT_DONE
+from planner.runs.live.advice.advising import AdvisedFolder, advise
+from planner.runs.live.advice.changes import fewer_copies
+from planner.runs.live.advice.finding import Hints, find_engines, objects_of_folder
+from planner.runs.live.advice.rebuilding import Measured, rebuilt
+from planner.runs.live.advice.states import Pooled
+
+SLOW = 0.8
+SLO = [word for key, value in LEVELS.items() for word in ("--slo", f"{key}={value:g}")]
+ASKED = ("--manifests", str(FOLDER), "--workload", WORKLOAD, *SLO)
+
+
+def advised(rate_rps: float, pace: float = SLOW, *, without: tuple[Quantity, ...] = ()) -> AdvisedFolder:
+    rows = [row for row in rows_of(CHAT, pace, rate_rps) if Quantity(row[0]["__name__"]) not in without]
+    path = write(Path("answer.json"), answer(rows))
+    chat = tuple(service for service in found().services if service.name == CHAT)
+    only = replace(found(), services=chat, gaps=())
+    return advise(only, terms(), files.load_answers([path], sparse=True), source="test", out=Path("advised"))
+
+
+@pytest.mark.parametrize("rate_rps", [5.0, 11.0, 16.0])
+def test_engines_a_fifth_slower_are_found(here: Path, rate_rps: float) -> None:
+    """Their pace within 3 %, and the promise that they can keep within 3 % of that of servers known to be so slow."""
+    assert here
+    (service,) = advised(rate_rps).advice.services
+    ((gpu, pace),) = service.paces
+    assert (gpu, pace) == ("H100", pytest.approx(SLOW, rel=0.03))
+    slow = on_other_gpus(service_of(CHAT).plan, SLOW).scenario.cost.calibration
+    truth = rebuilt(service_of(CHAT).service, terms(), Measured(rate_rps=rate_rps, calibration=slow)).plan
+    assert service.promise_rps == pytest.approx(truth.outlook.promise_rps, rel=0.03)
+    assert service.predicted_rps > 1.15 * service.promise_rps
+    assert service.rate_rps == pytest.approx(rate_rps, rel=0.1)
+
+
+def test_engines_as_predicted_keep_their_pace(here: Path) -> None:
+    assert here
+    ((_, pace),) = advised(11.0, 1.0).advice.services[0].paces
+    assert pace == pytest.approx(1.0, rel=0.03)
+
+
+def test_what_is_wasted_is_what_fewer_copies_save(here: Path) -> None:
+    """At a third of the promise half of the servers suffice, headroom included, and one fewer does not."""
+    assert here
+    result = advised(5.0)
+    (service,) = result.advice.services
+    (change, *_) = result.advice.changes
+    assert (change.kind, change.saved_usd_per_hour) == (AdviceKind.COPIES, pytest.approx(2 * 4 * 3.99))
+    assert service.wasted_usd_per_hour == change.saved_usd_per_hour
+    assert service.rent_usd_per_hour == pytest.approx(16 * 3.99)
+    assert change.promise_rps >= (service.needed_rps or 0) > 0.6 * change.promise_rps
+    assert change.steps == ("kubectl -n serving scale deployment/chat-llama70b-deployment-vllm --replicas=2",)
+
+
+def test_the_fewest_copies_are_the_fewest() -> None:
+    """One fewer promises too little, for any rate; however little comes, two are left."""
+    for rate in (0.1, 6.0, 9.0, 12.0, 16.0):
+        service = replace(service_of(CHAT), measured=Measured(rate_rps=rate))
+        fewest = fewer_copies(service, terms())
+        assert fewest is not None
+        assert fewest.promise_rps >= terms().needed_rps(rate)
+        (pool,) = fewest.pools
+        if pool.count > 2:
+            assert fewest.with_counts({pool.island: pool.count - 1}).promise_rps < terms().needed_rps(rate)
+        assert pool.count >= 2
+    assert fewer_copies(replace(service, measured=Measured(rate_rps=30.0)), terms()) is None
+    grown = fewer_copies(replace(service, measured=Measured(rate_rps=30.0)), terms(free={"H100": 48}))
+    assert grown is not None
+    assert grown.promise_rps >= terms().needed_rps(30.0)
+    assert grown.with_counts({pool.island: grown.servers - 1}).promise_rps < terms().needed_rps(30.0)
+
+
+def test_what_is_broken_is_told(here: Path) -> None:
+    assert here
+    (service,) = advised(26.0).advice.services
+    told = " ".join(service.breaks)
+    assert "More requests come" in told
+    assert "which are not free" in told
+    assert "requests wait" in told
+    assert "TTFT P90 is" in told
+
+
+def test_without_the_time_per_token_there_is_no_pace(here: Path) -> None:
+    assert here
+    (service,) = advised(5.0, without=(Quantity.TPOT, Quantity.TPOT_SUM)).advice.services
+    assert service.paces == ()
+    assert service.promise_rps == pytest.approx(service.predicted_rps)
+    assert any("no pace" in note for note in service.notes)
+
+
+def test_a_folder_that_everything_else_reads(planner: Command, here: Path) -> None:
+    """Answers of one service of three; its run is verified, replayed, explained and exported as any."""
+    write(here / "answer.json", answer(list(rows_of(CHAT, SLOW, 5.0))))
+    done = planner("advise", "answer.json", *ASKED, "--out", "advised", "--quiet")
+    assert done.status == EXIT_DONE, done.err
+    run = Path("advised/services") / CHAT
+    assert planner("verify", run).status == EXIT_DONE
+    assert planner("replay", run, "--requests", "200", "--seeds", "1", "--quiet").status == EXIT_DONE
+    assert planner("explain", run, "--seconds", "0").status == EXIT_DONE
+    assert planner("export", run, "--out", "manifests").status == EXIT_DONE
+    assert planner("export", "--check", "manifests", run).status == EXIT_DONE
+    assert planner("replan", run, "--no-replay", "--set", "slo.tpot_ms=80", "--out", "new").status == EXIT_DONE
+    assert planner("verify", "advised/changes/1").status == EXIT_DONE
+    document = json.loads(Path("advised/advise.json").read_text())
+    assert len(document["changes"]) == len(list(Path("advised/changes").iterdir()))
+    rows = list(csv.DictReader(Path("advised/advise.csv").open()))
+    assert {row["name"] for row in rows} == {deployment.name for deployment in found().deployments}
+    again = planner("advise", "answer.json", *ASKED, "--out", "advised", "--quiet")
+    assert again.status == EXIT_BAD_INPUT
+    assert "--force" in again.err
+
+
+def test_one_command_plans_anew_with_what_was_measured(planner: Command, here: Path) -> None:
+    write(here / "answer.json", answer(list(rows_of(CHAT, SLOW, 5.0))))
+    words = ("--rps", "qwen3-30b-a3b=6", "--rps", "qwen3-32b=6", "--out", "advised", "--quiet", "--json")
+    document = planner("advise", "answer.json", *ASKED, *words).json
+    assert document["next"] == "planner plan advised/fleet.yaml --out advised-planned"
+    scenario = yaml.safe_load(Path(f"advised/scenarios/{CHAT}.yaml").read_text())
+    assert scenario["cost"]["calibration"] == f"../calibrations/{CHAT}.yaml"
+    assert planner("check", f"advised/scenarios/{CHAT}.yaml").status == EXIT_DONE
+    planned = planner(*document["next"].split()[1:])
+    assert planned.status == EXIT_DONE, planned.err
+    calibration = files.load_calibration(Path(f"advised/calibrations/{CHAT}.yaml"))
+    assert calibration == files.load_run(Path(f"advised/services/{CHAT}")).scenario.cost.calibration
+
+
+def test_no_secret_leaves_the_manifests(planner: Command, here: Path) -> None:
+    assert here
+    done = planner("advise", *ASKED, "--rps", "5", "--out", "advised")
+    assert done.status == EXIT_DONE
+    written = [path.read_bytes().decode(errors="replace") for path in Path("advised").rglob("*") if path.is_file()]
+    for secret in ("hf_SECRETSECRETSECRET", "sk-PLAINLYWRITTEN", "hidden-value"):
+        assert secret in "".join(path.read_text() for path in FOLDER.glob("*.yaml"))
+        assert not any(secret in text for text in (*written, done.out, done.err))
+
+
+def test_what_the_planner_wrote_is_read_back_as_the_same_pools(planner: Command, here: Path) -> None:
+    """Its own manifests, the labels aside: the pools that it exported."""
+    scenario = {"name": "own", "model": "llama-3.1-70b", "workload": WORKLOAD, "inventory": {"H100": 16},
+                "slo": LEVELS, "serving": "aggregated", "routing": {"most": 1}}  # fmt: skip
+    (here / "own.yaml").write_text(yaml.safe_dump(scenario))
+    assert planner("plan", "own.yaml", "--out", "own", "--quiet").status == EXIT_DONE
+    before = files.load_run(Path("own"))
+    engines = find_engines(objects_of_folder(Path("own/manifests")), Hints(), "own")
+    (service,) = engines.services
+    after = rebuilt(service, terms(policy="least_work")).plan
+    pools = [[(pool.gpu, pool.count, pool.server) for pool in plan.outlook.pools] for plan in (before, after)]
+    assert pools[0] == pools[1]
+    assert after.outlook.promise_rps == pytest.approx(before.outlook.promise_rps, rel=1e-3)
+
+
+def test_a_better_router_and_other_flags_are_told_before_other_servers() -> None:
+    """In order of simplicity, each worth more than the one before it."""
+    from planner.runs.live.advice.changes import changes_of
+
+    service = replace(service_of("qwen3-30b-a3b"), measured=Measured())
+    kinds = [change.kind for change in changes_of(service, terms())]
+    order = list(AdviceKind)
+    assert kinds == sorted(kinds, key=order.index)
+    changes = changes_of(service, terms())
+    for before, after in zip(changes, changes[1:], strict=False):
+        assert before.promise_rps == after.promise_before_rps
+    assert all(change.promise_rps > change.promise_before_rps * 1.01 for change in changes)
+    state = Pooled.of(service)
+    assert state.promise_rps == pytest.approx(service.plan.outlook.promise_rps)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "must be told where engines run"),
+        (("--manifests", "nowhere"), "must be a folder of manifests"),
+        (("--manifests", "empty"), "must hold an engine that runs, holds none"),
+        (("--manifests", "broken"), "broken/a.yaml: must be YAML or JSON"),
+        (("--manifests", str(FOLDER)), "its workload must be known"),
+        (("--manifests", str(FOLDER), "--workload", "nothing-known"), "There is no workload"),
+        ((*ASKED, "--slo", "speed=3"), "--slo: must set one of"),
+        ((*ASKED, "--slo", "nobody:tpot_ms=3"), "must name a service that runs"),
+        ((*ASKED, "--rps", "many"), "--rps: must be a number above 0"),
+        ((*ASKED, "--gpu", "chat"), "--gpu: must be a name, '='"),
+        ((*ASKED, "--gpu", "nobody=H100"), "must name an engine that runs"),
+        ((*ASKED, "--gpu", "large=H9000"), "There is no GPU type"),
+        ((*ASKED, "--inventory", "H100=4"), "must be at least the 20 GPUs that run"),
+        ((*ASKED, "--router", "psychic"), "--router: must be one of"),
+        ((*ASKED, "--headroom", "-1"), "--headroom"),
+        ((*ASKED, "--window", "soon"), "--window: must be a time"),
+        ((*ASKED, "--token-file", "token"), "go with --prometheus alone"),
+        ((*ASKED, "--kubernetes", "current"), "in one way"),
+        ((*ASKED, "answer.json"), "there is no such file"),
+    ],
+)
+def test_bad_input_is_told(planner: Command, here: Path, words: tuple[str, ...], told: str) -> None:
+    (here / "empty").mkdir()
+    (here / "broken").mkdir()
+    (here / "empty/a.yaml").write_text("kind: Service\nmetadata: {name: s}\n")
+    (here / "broken/a.yaml").write_text("a: [")
+    refused = planner("advise", *words)
+    assert refused.status == EXIT_BAD_INPUT
+    assert told in " ".join(refused.err.split())
+
+
+def test_what_cannot_be_judged_is_a_gap_and_no_error(planner: Command, here: Path) -> None:
+    shutil.copy(FOLDER / "others.yaml", here / "others.yaml")
+    (here / "folder").mkdir()
+    shutil.copy(FOLDER / "others.yaml", here / "folder/others.yaml")
+    done = planner("advise", "--manifests", "folder", "--json")
+    assert done.status == EXIT_DONE
+    reasons = {row["name"]: " ".join(row["reasons"]) for row in done.json["not_judged"]}
+    assert "planner model add somebody/Finetune-7B" in reasons["odd"]
+    assert "--gpu odd=TYPE" in reasons["odd"]
+    assert done.json["services"] == done.json["changes"] == []
+
+
+def test_hints_of_the_user_settle_gaps(planner: Command, here: Path) -> None:
+    assert here
+    done = planner("advise", *ASKED, "--gpu", "large=H100", "--gpu", "odd=H100", "--model", "odd=qwen3-8b", "--json")
+    reasons = {row["name"]: " ".join(row["reasons"]) for row in done.json["not_judged"]}
+    assert reasons["odd"] == "its degrees take 8 GPUs a copy, and its pods claim 4"
+    assert "pipeline" in reasons["large"]
+
+
+def test_queries_are_printed(planner: Command, here: Path) -> None:
+    assert here
+    done = planner("advise", "--manifests", str(FOLDER), "--queries", "--window", "30m")
+    assert done.status == EXIT_DONE
+    assert 'namespace="serving",pod=~"chat-llama70b-deployment-vllm-[a-z0-9]+-[a-z0-9]+"' in done.out
+    assert "planner advise ... *.json" in done.out
