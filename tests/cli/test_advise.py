@@ -205,7 +205,7 @@ def test_a_better_router_and_other_flags_are_told_before_other_servers() -> None
         ((*ASKED, "--headroom", "-1"), "--headroom"),
         ((*ASKED, "--window", "soon"), "--window: must be a time"),
         ((*ASKED, "--token-file", "token"), "go with --prometheus alone"),
-        ((*ASKED, "--kubernetes", "current"), "in one way"),
+        ((*ASKED, "--kubernetes", "current"), "goes without --kubernetes"),
         ((*ASKED, "answer.json"), "there is no such file"),
     ],
 )
