@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from planner.api.fleets import FleetWeek, PlannedFleet, plan_fleet
     from planner.api.frontiers import frontier
     from planner.api.models import ModelAtHand, model
+    from planner.api.observations import advise as advise
     from planner.api.planning import load, plan, plan_scenario, verify
     from planner.api.planning import load_plan as load_plan  # those that `load` calls: typed, and not shown
     from planner.api.planning import replay as replay  # export is a package to us, as `from planner import export` is
@@ -104,6 +105,7 @@ _HOMES = {
     "planner.api.fleets": "FleetWeek PlannedFleet plan_fleet",
     "planner.api.frontiers": "frontier",
     "planner.api.models": "ModelAtHand model",
+    "planner.api.observations": "advise",
     "planner.api.planning": "load load_plan plan plan_scenario verify",
     "planner.api.questions": "AnsweredPlan buy cheapest max",
     "planner.api.schedules": "PlannedSchedule load_schedule schedule",

@@ -1,12 +1,14 @@
 """What engines without a plan tell: a replay of their servers on GPUs of some pace, under the labels that a Prometheus
 operator's scrape gives."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 from observed_answers import MOMENT, on_other_gpus, series
 
+from planner.domain import LengthProfile
 from planner.domain.serving.observed import EDGE, ISLAND, PLAN, Quantity
 from planner.export import island_labels
 from planner.runs.live.advice.asking import label_of
@@ -44,14 +46,46 @@ def rows_of(name: str, pace: float, rate_rps: float) -> tuple[tuple[dict[str, st
 def _rows(name: str, pace: float, rate_rps: float) -> Iterator[tuple[dict[str, str], float]]:
     service = service_of(name)
     plan = on_other_gpus(service.plan, pace)
-    labels = {label: label_of(service.service, service.islands[island]) for label, island in island_labels(plan).items()}
+    labels = {
+        label: label_of(service.service, service.islands[island]) for label, island in island_labels(plan).items()
+    }
     for row, value in series(plan, plan.scenario.workload, rate_rps):
         yield {**row, PLAN: name, ISLAND: labels[row[ISLAND]]}, value
 
 
-def exposed(rows: Rows, elapsed_s: float, labels: dict[str, str]) -> bytes:
-    """The same as vLLM's own metrics: counters that have grown at these rates for so long, gauges that stand. The
-    busy share is that of scrapes which find somebody running."""
+def exposed(rows: Rows, elapsed_s: float, pods: Sequence[str], labels: dict[str, str]) -> bytes:
+    """The same as vLLM's own metrics: counters that have grown at these rates for so long, gauges that stand, each pod
+    with its part. The busy share is that of scrapes which find somebody running."""
+    profile = service_of(CHAT).plan.scenario.workload
+    requests = next(value for row, value in rows if row["__name__"] == Quantity.REQUESTS.value)
+    lines = [
+        line
+        for pod in pods
+        for line in (
+            *_metrics(rows, elapsed_s / len(pods), {**labels, "pod": pod}),
+            *_lengths(profile, requests * elapsed_s / len(pods), {**labels, "pod": pod}),
+        )
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+EDGES = (1, 10, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000)
+
+
+def _lengths(profile: LengthProfile, requests: float, labels: dict[str, str]) -> Iterator[str]:
+    pairs = list(zip(profile.input_tokens, profile.probabilities, strict=True))
+    prompts = {edge: sum(p for tokens, p in pairs if tokens <= edge) for edge in EDGES}
+    answers = {edge: 1 - math.exp(-edge / profile.mean_output_tokens) for edge in EDGES}
+    means = (profile.mean_input_tokens, profile.mean_output_tokens)
+    for name, shares, mean in zip(("prompt", "generation"), (prompts, answers), means, strict=True):
+        metric = f"vllm:request_{name}_tokens"
+        for edge, share in (*shares.items(), ("+Inf", 1.0)):
+            yield _line(f"{metric}_bucket", {**labels, EDGE: str(edge)}, requests * share)
+        yield _line(f"{metric}_sum", labels, requests * mean)
+        yield _line(f"{metric}_count", labels, requests)
+
+
+def _metrics(rows: Rows, elapsed_s: float, labels: dict[str, str]) -> list[str]:
     names = {
         Quantity.REQUESTS: "vllm:request_success_total",
         Quantity.PROMPT_TOKENS: "vllm:prompt_tokens_total",
@@ -73,7 +107,7 @@ def exposed(rows: Rows, elapsed_s: float, labels: dict[str, str]) -> bytes:
             lines.append(_line(f"vllm:num_requests_{quantity.name.lower()}", labels, value))
     lines.append(_line("vllm:kv_cache_usage_perc", labels, 0.95))
     lines.append(_line("vllm:num_preemptions_total", labels, 0.1 * elapsed_s))
-    return ("\n".join(lines) + "\n").encode()
+    return lines
 
 
 def _line(name: str, labels: dict[str, str], value: float) -> str:

@@ -72,6 +72,7 @@ SERVES: dict[str, str] = {
     "runs/replanning/scheduling.py": "schedule",
     "runs/replays/": "replay",
     "runs/live/": "observe",
+    "runs/live/advice/": "advise",
     "runs/live/kubeconfigs.py": "--kubernetes",
     "runs/live/lengths.py": "workload from-metrics",
     "runs/live/loads.py": "watch",

@@ -269,7 +269,7 @@ def test_a_token_is_kept_nowhere(planner: Command, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("watch", "small.yaml", "--out", "w"), "must get --feed or --prometheus"),
+        (("watch", "small.yaml", "--out", "w"), "must get --feed, --prometheus or --kubernetes"),
         (("watch", "small.yaml", "--out", "w", "--feed", "small.yaml", "--window", "5m"), "go with --prometheus alone"),
         (
             ("watch", "small.yaml", "--out", "w", "--prometheus", "http://localhost:1", "--simulate"),

@@ -48,7 +48,9 @@ KINDS = (
     Kind(kind="ConfigMap", resource="configmaps"),
     Kind(kind="Secret", resource="secrets"),
     Kind(kind="Deployment", resource="deployments", group="apps"),
+    Kind(kind="ReplicaSet", resource="replicasets", group="apps"),
     Kind(kind="StatefulSet", resource="statefulsets", group="apps"),
+    Kind(kind="HorizontalPodAutoscaler", resource="horizontalpodautoscalers", group="autoscaling", versions=("v2",)),
     Kind(kind="PodDisruptionBudget", resource="poddisruptionbudgets", group="policy"),
     Kind(kind="ResourceClaim", resource="resourceclaims", group="resource.k8s.io", versions=("v1", "v1beta1")),
     Kind(

@@ -158,7 +158,10 @@ def test_versions_of_images() -> None:
 
 
 def test_a_shell_is_read_as_it_would_run() -> None:
-    script = "set -e\n# vllm serve not-this\nA=x B='y z'\nexport C=$A\ncd /m && exec vllm serve \"$C\" \\\n  --q \"$B\" ; echo done"
+    script = (
+        "set -e\n# vllm serve not-this\nA=x B='y z'\nexport C=$A\n"
+        'cd /m && exec vllm serve "$C" \\\n  --q "$B" ; echo done'
+    )
     commands = list(shell_commands(script, {}))
     assert ("exec", "vllm", "serve", "x", "--q", "y z") in commands
     assert not any("not-this" in command for command in commands)
@@ -169,7 +172,10 @@ def test_a_shell_is_read_as_it_would_run() -> None:
 def test_kubernetes_fills_in_what_it_knows_alone() -> None:
     container = {
         "command": ["vllm", "serve", "$(M)", "$$(M)", "$(SECRET)"],
-        "env": [{"name": "M", "value": "m"}, {"name": "SECRET", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
+        "env": [
+            {"name": "M", "value": "m"},
+            {"name": "SECRET", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+        ],
     }
     assert list(container_commands(container, {})) == [("vllm", "serve", "m", "$(M)", "$(SECRET)")]
 
@@ -210,7 +216,9 @@ def test_an_operators_object_counts_where_nothing_of_it_does() -> None:
 
 def test_lists_and_texts_that_are_none() -> None:
     listed = json.dumps({"kind": "List", "items": [yaml.safe_load((FOLDER / "sglang.yaml").read_text())]})
-    assert [item.name for item in foreign_objects({"a.json": listed, "values.yaml": "replicas: 2"}, "x")] == ["sgl-qwen"]
+    assert [item.name for item in foreign_objects({"a.json": listed, "values.yaml": "replicas: 2"}, "x")] == [
+        "sgl-qwen"
+    ]
     with pytest.raises(InputError, match=r"x/chart\.yaml: must be YAML or JSON"):
         foreign_objects({"chart.yaml": "a: {{ .Values.b }}\n  c: ["}, "x")
 

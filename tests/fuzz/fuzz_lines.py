@@ -35,6 +35,8 @@ doubt run --draws 16 --demand 0.2 --unavailable 0.01 --sure 0.8 --breakpoints 1 
 tune run --trace lengths --goals ttft --rate 0.8x --rounds 2 --batch 3 --requests 100 --seed 1 --out made --json | run/plan.json costly
 rehearse run --trace lengths --requests 20 --router haproxy --quiet | run/plan.json long
 observe run --queries | run/plan.json
+advise --manifests foreign --workload lengths.yaml --slo tpot_ms=90 --rps 2 --gpu chat=H200 --inventory H200=8 --prices H200=3.5 --quiet --out made | foreign/chat.yaml lengths.yaml costly
+advise --manifests foreign --queries --window 30m --router round_robin --headroom 0.3 --least-servers 1 --json | foreign/chat.yaml
 report run | run/plan.json
 report run --since placed-run --force | run/plan.json placed-run/plan.json
 report run --out made | run/plan.json costly

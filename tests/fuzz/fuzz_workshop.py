@@ -93,6 +93,22 @@ lengths: |
   2000,0.5
   7000,0.25
 """
+FOREIGN = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: chat, namespace: serving}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: chat}}
+  template:
+    metadata: {labels: {app: chat}}
+    spec:
+      containers:
+        - name: vllm
+          image: vllm/vllm-openai:v0.33.0
+          args: [qwen3-30b-a3b, --tensor-parallel-size, "2", --max-num-seqs=64]
+          resources: {limits: {nvidia.com/gpu: "2"}}
+"""
 OFFER = """\
 gpus:
   H200: {usd_per_hour: 3.5, count: 16}
@@ -243,6 +259,7 @@ TEXTS = {
     "goals.yaml": GOALS,
     "placed.yaml": PLACED,
     "lengths.yaml": LENGTHS,
+    "foreign/chat.yaml": FOREIGN,
     "offer.yaml": OFFER,
     "prices.yaml": PRICE_LIST,
     "trace.csv": TRACE,

@@ -1,6 +1,5 @@
 """`planner advise`: what runs without a plan, what it wastes and breaks, and what to change of it first."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,12 +12,7 @@ from planner.cli.program.shared_options import KubernetesFlags, PrometheusFlags
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from planner.domain.serving.observed import ObservedSeries
     from planner.runs.live.advice.advising import AdvisedFolder
-    from planner.runs.live.advice.finding import FoundEngines
-    from planner.runs.live.advice.options import Typed
 
 
 @with_records
@@ -85,12 +79,15 @@ def command(
     """Find engines that run without a plan: what they serve, waste and break, and the first three changes in USD."""
     from planner import files
     from planner.runs.live.advice import advising
-    from planner.runs.live.advice.asking import ask, metered, queries_of
+    from planner.runs.live.advice.asking import queries_of
     from planner.runs.live.advice.options import Typed
+    from planner.runs.live.advice.sources import Sources, advised_of
 
-    prometheus = source.source()
-    if prometheus is not None and answers:
-        raise InputError("planner advise: answer files go without --prometheus.", hint="Leave one of them out.")
+    if manifests is not None and cluster.kubernetes:
+        raise InputError("--manifests: goes without --kubernetes.", hint="Leave one of them out.")
+    places = Sources(
+        manifests=manifests, cluster=cluster.cluster(), prometheus=source.source(), answers=tuple(answers or ())
+    )
     typed = Typed.of(
         workload=workload or [],
         slo=slo or [],
@@ -106,52 +103,17 @@ def command(
     )
     if out is not None and not queries:
         files.claim_folder(out, advising.KINDS, force=force)
-    engines, origin, notes = _engines_of(manifests, cluster, typed)
+    engines, notes = places.engines(typed)
     if queries:
         shared_options.show_queries(queries_of(engines.services, typed.window), "planner advise ...", as_json=json)
         return
-    terms = typed.terms(engines)
-    series: Sequence[ObservedSeries] = files.load_answers(answers, sparse=True) if answers else ()
-    if prometheus is not None:
-        unknown = [service for service in engines.services if not typed.names_workload(service.name)]
-        terms = replace(terms, metered=metered(prometheus, unknown, typed.window))
-        series = ask(prometheus, engines.services, typed.window)
-    advised = advising.advise(
-        engines,
-        terms,
-        series,
-        source=origin,
-        out=out or Path("advised"),
-        tell=(lambda _step: None) if quiet or json else screen.show_note,
-    )
+    tell = (lambda _step: None) if quiet or json else screen.show_note
+    advised = advised_of(places, engines, typed, out or Path("advised"), tell)
     if out is not None:
         advising.write_advice(out, advised, force=force)
     _show(advised, out, as_json=json)
     for note in notes:
         screen.show_warning(note)
-
-
-def _engines_of(
-    manifests: Path | None, flags: KubernetesFlags, typed: "Typed"
-) -> "tuple[FoundEngines, str, tuple[str, ...]]":
-    """The engines, where they were looked for, and what could not be looked at."""
-    from planner.runs.live.advice.finding import find_engines, objects_of_documents, objects_of_folder
-
-    if (manifests is None) == (not flags.kubernetes):
-        raise InputError(
-            "planner advise: must be told where engines run, in one way.",
-            hint="planner advise --kubernetes current asks a cluster; --manifests FOLDER reads objects.",
-        )
-    cluster = flags.cluster()
-    if cluster is None:
-        assert manifests is not None
-        return find_engines(objects_of_folder(manifests), typed.hints, str(manifests)), str(manifests), ()
-    from planner.runs.live.api_resources import ADVISE, resources_of
-
-    lists = cluster.read(resources_of(ADVISE))
-    objects = objects_of_documents(lists.documents(), cluster.label)
-    notes = tuple(f"{subject}: {note}" for subject, note in lists.notes)
-    return find_engines(objects, typed.hints, cluster.label), cluster.label, notes
 
 
 def _show(advised: "AdvisedFolder", out: Path | None, *, as_json: bool) -> None:

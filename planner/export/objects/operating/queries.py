@@ -226,10 +226,26 @@ def foreign_queries(engine: str, plan: str, deployment: str, pods: str, window: 
         f"avg by () (avg_over_time({name}{{{pods}}}[{window}]))" for name in _CACHES[engine]
     )
     asked_for[Quantity.PREEMPTED] = f"sum by () (rate({_PREEMPTED[engine]}{{{pods}}}[{window}]))"
+    covered = covered_share(f"{metrics.running}{{{pods}}}", window, "")
+    for quantity in _COUNTED:  # engines younger than the window count for as long as they run
+        asked_for[quantity] = f"({asked_for[quantity]}) / {covered}"
     return {
         quantity: _labelled(expression, {PLAN: plan, ISLAND: deployment, "__name__": quantity.value})
         for quantity, expression in asked_for.items()
     }
+
+
+_COUNTED = (*(Quantity.REQUESTS, Quantity.PROMPT_TOKENS, Quantity.COMPUTED, Quantity.GENERATED, Quantity.PREEMPTED),)
+_STEPS = 300
+"""Of a window: to so much of it is known since when an engine is scraped."""
+
+
+def covered_share(series: str, window: str, by: str) -> str:
+    """The share of the window since the first sample of some series, by labels."""
+    seconds = require_window(window)
+    step = max(1, round(seconds / _STEPS))
+    oldest = f"min by ({by}) (min_over_time(timestamp({series})[{window}:{step}s]))"
+    return f"clamp((time() - {oldest}) / {seconds:g}, {1 / _STEPS:g}, 1)"
 
 
 def _first_there(names: tuple[str, ...], tail: str, by: str, pods: str, window: str) -> str:

@@ -16,15 +16,19 @@ from collections.abc import Iterator
 
 from planner.domain.serving.observed import EDGE, ENGINE, MODEL, PART_OF, Traffic
 from planner.errors import InputError
-from planner.export.objects.operating.queries import PHASE_ON_SERIES, EngineMetrics, engine_metrics, require_window
+from planner.export.objects.operating.queries import (
+    PHASE_ON_SERIES,
+    EngineMetrics,
+    covered_share,
+    engine_metrics,
+    require_window,
+)
 from planner.files import catalog
 
 TRAFFIC_ENGINES = ("vllm", "sglang")
 LOAD = (Traffic.ARRIVALS, Traffic.COVERED, Traffic.NEWEST)
 """What a watch needs."""
 
-_STEPS = 300
-"""Of a window: to so much of it is known since when an engine is scraped."""
 
 _MATCHER = r'\s*[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*"(?:[^"\\\n]|\\.)*"\s*'
 _SELECTOR = re.compile(rf"{_MATCHER}(?:,{_MATCHER})*")
@@ -86,9 +90,7 @@ def _expressions(metrics: EngineMetrics, window: str, seconds: float, selector: 
     scraped = f"{metrics.running}{{{at_users}}}"
     ended = f"({rate(metrics.requests)} or 0 * sum by ({_BY}) ({scraped}))"  # no request yet, no series
     more = f"({growth(metrics.running)} + {growth(metrics.waiting)})"
-    step = max(1, round(seconds / _STEPS))
-    oldest = f"min by ({_BY}) (min_over_time(timestamp({scraped})[{window}:{step}s]))"
-    covered = f"clamp((time() - {oldest}) / {seconds:g}, {1 / _STEPS:g}, 1)"
+    covered = covered_share(scraped, window, _BY)
     yield Traffic.ARRIVALS, f"clamp_min({ended} + ({more} or 0 * {ended}), 0) / {covered}"
     yield Traffic.COVERED, covered
     yield Traffic.NEWEST, f"max by ({_BY}) (timestamp({scraped}))"

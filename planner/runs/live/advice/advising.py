@@ -70,8 +70,8 @@ def advise(
     Raises InputError where a workload is missing or the terms name no service.
     """
     _require_named(terms, engines.services)
-    for service in engines.services:
-        terms.workload(service.name)
+    if engines.services and not any(terms.has_workload(service.name) for service in engines.services):
+        terms.workload(engines.services[0].name)
     judged: list[_Judged] = []
     gaps = list(engines.gaps)
     for service in engines.services:

@@ -74,10 +74,6 @@ class Typed:
             window=window,
         )
 
-    def names_workload(self, service: str) -> bool:
-        """Whether a service's workload is given."""
-        return bool(self.workloads.get(service) or self.workloads.get(""))
-
     def terms(self, engines: FoundEngines) -> Terms:
         """For the engines that run. InputError where fewer GPUs are at hand than run."""
         return Terms(

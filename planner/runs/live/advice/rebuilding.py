@@ -84,6 +84,10 @@ class Terms:
             )
         return workload
 
+    def has_workload(self, name: str) -> bool:
+        """Whether a service's workload is known."""
+        return bool(self.workloads.get(name) or self.workloads.get("") or name in self.metered)
+
     def level(self, name: str) -> Mapping[str, float]:
         """The service's own levels, else those of all; empty: none."""
         return self.levels.get(name) or self.levels.get("", {})
