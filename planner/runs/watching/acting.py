@@ -65,6 +65,12 @@ class RollingOut:
         """Of the gates' times."""
         return self._acting.window
 
+    @property
+    def coming_up(self) -> bool:
+        """Whether nothing was committed yet, or the first plan alone: its engines may not answer."""
+        standing = self._repository.standing
+        return standing is None or not standing.stages
+
     def go_on(self, number: int, now_s: float) -> str:
         """Carry out what is due of plan `number`, the one that stands by decision; what is still to come, in words,
         empty where nothing is.

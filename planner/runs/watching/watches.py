@@ -16,6 +16,7 @@ from planner.domain.watching import (
     DAY_S,
     Cause,
     Decision,
+    Feed,
     Fleet,
     Observation,
     Verdict,
@@ -109,7 +110,7 @@ def watch(job: WatchJob, clock: Clock | None = None) -> Iterator[WatchStep]:
         _require_same_names(job, start, scenario)
     label = export.slug(scenario.deploy.name or scenario.name)
     rolling = None if job.acting is None else RollingOut(job.acting, job.out, label)
-    source = _source(job, scenario, clock or Clock())
+    source = _source(job, scenario, clock or Clock(), rolling)
     with closing(WatchFolder.open(job.out, _header(job, scenario, start, source), force=job.force)) as folder:
         yield from _Watch(folder, scenario, start, engine, rolling).through(source, job.ticks)
 
@@ -261,11 +262,15 @@ class _Live:
 
     live, iso = True, True
 
-    def __init__(self, job: WatchJob, scenario: Scenario, clock: Clock) -> None:
+    def __init__(self, job: WatchJob, scenario: Scenario, clock: Clock, *, coming_up: bool) -> None:
+        """`coming_up`: engines that a feed tells of may not be there yet, so that it begins empty."""
         self.job, self.scenario, self.clock = job, scenario, clock
         self.usual = usual_of(scenario)
         now_s = clock.now()
-        self.feeds = [(source, source.read(scenario, now_s)) for source in _live_feeds(job)]
+        self.feeds = [
+            (source, Feed(file=source.name, values=()) if coming_up else source.read(scenario, now_s))
+            for source in _live_feeds(job)
+        ]
 
     def observations(self, _number: int, before: Observation | None) -> Iterator[Observation]:
         """One now, and one whenever the time has come."""
@@ -301,8 +306,10 @@ def _live_feeds(job: WatchJob) -> tuple[LiveFeed, ...]:
     return (*(FileFeed(path=path, stale_s=job.stale_s) for path in job.feeds), *job.live)
 
 
-def _source(job: WatchJob, scenario: Scenario, clock: Clock) -> _Simulated | _Live:
-    return _Simulated(job, usual_of(scenario)) if job.simulate else _Live(job, scenario, clock)
+def _source(job: WatchJob, scenario: Scenario, clock: Clock, rolling: RollingOut | None) -> _Simulated | _Live:
+    if job.simulate:
+        return _Simulated(job, usual_of(scenario))
+    return _Live(job, scenario, clock, coming_up=rolling is not None and rolling.coming_up)
 
 
 def _header(job: WatchJob, scenario: Scenario, start: Plan | None, source: _Simulated | _Live) -> WatchHeader:
