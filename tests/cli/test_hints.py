@@ -69,6 +69,7 @@ SERVES: dict[str, str] = {
     "runs/replanning/scheduling.py": "schedule",
     "runs/replays/": "replay",
     "runs/live/": "observe",
+    "runs/live/proving/": "prove",
     "runs/replays/tuning.py": "tune",
     "runs/watching/": "watch",
     "studies/asi/": "study asi",

@@ -35,6 +35,7 @@ doubt run --draws 16 --demand 0.2 --unavailable 0.01 --sure 0.8 --breakpoints 1 
 tune run --trace lengths --goals ttft --rate 0.8x --rounds 2 --batch 3 --requests 100 --seed 1 --out made --json | run/plan.json costly
 rehearse run --trace lengths --requests 20 --router haproxy --quiet | run/plan.json long
 observe run --queries | run/plan.json
+prove run --url http://127.0.0.1:9 --trace lengths --rate 2 --requests 20 --minutes 1 --seed 1 --warm-up 0.2 --router least_work --json | run/plan.json long
 report run | run/plan.json
 report run --since placed-run --force | run/plan.json placed-run/plan.json
 report run --out made | run/plan.json costly

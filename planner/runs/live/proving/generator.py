@@ -2,16 +2,18 @@
 with all that it started, and its records of each request.
 
 Source: AIPerf's `docs/` and `aiperf profile --help`, version 0.13: traces with a `payload` are sent verbatim at their
-`timestamp` (ms); the API key is taken from OPENAI_API_KEY. No word of the key or of a prompt is left on the disk once
-it has ended.
+`timestamp` (ms); a configuration may name a variable in the place of an API key. Its folder is the caller's, who throws
+it away.
 """
 
 import json
+import math
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from planner.domain.arrivals import Requests
@@ -19,12 +21,17 @@ from planner.errors import InputError, PlannerError
 from planner.files.benchmarks.aiperf_records import AiperfRequest, read_aiperf_requests
 from planner.runs.live.proving.settings import DRAIN_S, ProofSettings
 from planner.runs.rehearsal.naming import program_words
+from planner.units import MS_PER_S
 
 NAME, VERSION = "aiperf", "0.13.0"
+_CONFIGURATION, _SCHEDULE, _TOKENIZERS, _OUTPUT = "load.yaml", "schedule.jsonl", "tokenizer", "output"
 _RECORDS = "profile_export.jsonl"
+_KEY = "OPENAI_API_KEY"
 _LOOK_S, _GENTLE_S, _LOG_BYTES = 0.2, 3.0, 600
 _DROPPED = ("AIPERF_", "OPENAI_", "PLANNER_", "HF_TOKEN")
 """Beginnings of variables that would change what is sent, or are secrets of others."""
+_ENVIRONMENT = {"HF_HUB_DISABLE_TELEMETRY": "1", "AIPERF_RECORD_EXPORT_BATCH_SIZE": "1"}
+"""A record is written as soon as there is one: where the time is up, those that came are known."""
 _PER_WORKER_RPS = 50.0
 _TOKENIZER = {
     "version": "1.0",
@@ -34,6 +41,15 @@ _TOKENIZER = {
 }
 """AIPerf loads a tokenizer though it needs none, as prompts are texts and servers count their tokens; else it would
 fetch one from the network."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What became of the requests that were sent, by number. `ended_ms`: when it was ended, since 1970, as the time was
+    up before it ended by itself (inf: it did)."""
+
+    records: Mapping[int, AiperfRequest]
+    ended_ms: float
 
 
 def require_generator(settings: ProofSettings) -> tuple[str, ...]:
@@ -47,22 +63,21 @@ def send(
     model: str,
     load: tuple[Requests, Sequence[bytes]],
     progress: Callable[[float], None],
-) -> dict[int, AiperfRequest]:
-    """What became of the requests that it sent, by number. `folder`: for its files; `load`: requests and the bodies of
-    each.
+) -> Sent:
+    """Send the load: requests and the bodies of each. `folder`: for its files.
 
     Raises:
         InputError: it is not at hand.
-        PlannerError: it ended without having sent anything.
+        PlannerError: it ended without an answer to any.
     """
     requests, bodies = load
     start_s = time.monotonic()
-    output = folder / "output"
     _write(folder, requests, bodies)
+    (folder / _CONFIGURATION).write_text(json.dumps(_configuration(settings, model, folder)), encoding="utf-8")
     log = folder / "log"
     with log.open("wb") as out:
         process = subprocess.Popen(  # noqa: S603
-            (*require_generator(settings), *_options(settings, model, requests, folder)),
+            (*require_generator(settings), "profile", "--config", str(folder / _CONFIGURATION)),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -70,62 +85,69 @@ def send(
             env=_environment(settings.key),
             start_new_session=True,  # a group of its own, which is ended as one
         )
-    records = output / _RECORDS
+    records = folder / _OUTPUT / _RECORDS
     try:
         while process.poll() is None and time.monotonic() - start_s < settings.limit_s:
             progress(min(1.0, _lines(records) / len(requests)))
             time.sleep(_LOOK_S)
     finally:
         _end(process, gently=time.monotonic() - start_s < settings.limit_s)
-    answers = _read(records)
-    if not answers:
+    time_is_up = time.monotonic() - start_s >= settings.limit_s
+    by_number = _read(records)
+    if not by_number:
+        ended = f"had no answer within {settings.minutes:g} minutes" if time_is_up else f"ended: {process.returncode}"
         raise PlannerError(
-            f"Load generator {NAME} ended with {process.returncode} and no record of a request: "
-            f"{_last_words(log, settings.key)}",
-            hint=f"Try it by itself: `{NAME} --version` must say {VERSION}.",
+            f"Load generator {NAME} {ended}: {_last_words(log, settings.key)}",
+            hint=f"See that the engines answer; try {NAME} by itself, which must be of version {VERSION}.",
         )
-    return answers
+    return Sent(records=by_number, ended_ms=time.time() * MS_PER_S if time_is_up else math.inf)
 
 
 def _write(folder: Path, requests: Requests, bodies: Sequence[bytes]) -> None:
     """The schedule, and a tokenizer that nothing is asked of."""
-    with (folder / "schedule.jsonl").open("w", encoding="utf-8") as file:
+    with (folder / _SCHEDULE).open("w", encoding="utf-8") as file:
         for number, (arrival_ms, body) in enumerate(zip(requests.arrival_ms, bodies, strict=True)):
             row = {"session_id": f"r{number}", "timestamp": arrival_ms, "output_length": requests.answer_tokens[number]}
             file.write(json.dumps({**row, "payload": json.loads(body)}) + "\n")
-    tokenizer = folder / "tokenizer"
+    tokenizer = folder / _TOKENIZERS
     tokenizer.mkdir()
     (tokenizer / "tokenizer.json").write_text(json.dumps(_TOKENIZER), encoding="utf-8")
     head = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "[UNK]"}
     (tokenizer / "tokenizer_config.json").write_text(json.dumps(head), encoding="utf-8")
 
 
-def _options(settings: ProofSettings, model: str, requests: Requests, folder: Path) -> list[str]:
-    seconds = requests.arrival_ms[-1] / 1000
+def _configuration(settings: ProofSettings, model: str, folder: Path) -> dict[str, object]:
+    """What it is to do, by its own keys. The key's place is filled from the environment, by itself."""
     workers = max(1, min(os.cpu_count() or 1, round(settings.rate_rps / _PER_WORKER_RPS)))
-    named = {
-        "--model": model,
-        "--url": settings.base_url,
-        "--endpoint-type": "chat",
-        "--input-file": str(folder / "schedule.jsonl"),
-        "--custom-dataset-type": "mooncake_trace",
-        "--tokenizer": str(folder / "tokenizer"),
-        "--output-artifact-dir": str(folder / "output"),
-        "--export-level": "records",
-        "--ui": "none",
-        "--request-timeout-seconds": f"{seconds + DRAIN_S:.0f}",
-        "--workers-max": str(workers),
-        "--record-processors": "1",
-        "--random-seed": str(settings.seed),
+    endpoint = {
+        "url": settings.base_url,
+        "type": "chat",
+        "streaming": True,
+        "useServerTokenCount": True,
+        "timeout": settings.limit_s,
+        **({"apiKey": f"${{{_KEY}}}"} if settings.key else {}),
     }
-    switches = ("--streaming", "--fixed-schedule", "--use-server-token-count", "--no-gpu-telemetry")
-    return ["profile", *(word for pair in named.items() for word in pair), *switches, "--no-server-metrics"]
+    return {
+        "schemaVersion": "2.0",
+        "randomSeed": settings.seed,
+        "benchmark": {
+            "model": model,
+            "endpoint": endpoint,
+            "dataset": {"type": "file", "path": str(folder / _SCHEDULE), "format": "mooncake_trace"},
+            "phases": {"type": "fixed_schedule", "duration": settings.sending_s, "gracePeriod": DRAIN_S},
+            "tokenizer": {"name": str(folder / _TOKENIZERS)},
+            "artifacts": {"dir": str(folder / _OUTPUT), "records": ["jsonl"], "summary": False},
+            "gpuTelemetry": {"enabled": False},
+            "serverMetrics": {"enabled": False},
+            "runtime": {"ui": "none", "workers": workers, "recordProcessors": 1},
+        },
+    }
 
 
 def _environment(key: str) -> Mapping[str, str]:
     """This process's, without what would change the load; the key goes here, as command lines are read by others."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED)}
-    return {**kept, "HF_HUB_DISABLE_TELEMETRY": "1", **({"OPENAI_API_KEY": key} if key else {})}
+    return {**kept, **_ENVIRONMENT, **({_KEY: key} if key else {})}
 
 
 def _end(process: "subprocess.Popen[bytes]", *, gently: bool) -> None:

@@ -19,7 +19,10 @@ from planner.replay.measures.results import SeedRun
 from planner.replay.requests import RequestLog, RequestTable
 from planner.replay.simulate import played
 from planner.replay.stations.usage import Usage
+from planner.runs.live.proving.generator import Sent
 from planner.runs.live.proving.records import ProvedRequest
+from planner.runs.live.proving.settings import DRAIN_S
+from planner.units import MS_PER_S
 
 UNANSWERED = "not answered in time"
 TOLERANCE = 0.1
@@ -28,9 +31,10 @@ _FEWEST, _FEWEST_LATE = 10, 3
 """Requests of a bucket below which nothing is said of its median; those beyond a quantile."""
 
 
-def proved_requests(requests: Requests, records: Mapping[int, AiperfRequest]) -> list[ProvedRequest]:
-    """All that were to be sent, in the order in which they were. One without a record was not answered in time, and
-    came when the schedule says."""
+def proved_requests(requests: Requests, sent: Sent) -> list[ProvedRequest]:
+    """Those that were sent, in the order in which they came. One without a record came when the schedule says, and was
+    not answered in time; if it had less than `DRAIN_S` until the time was up, it is left out."""
+    records = sent.records
     start_ms = min(record.start_ms for record in records.values())
     lags_ms = [record.start_ms - requests.arrival_ms[number] for number, record in records.items()]
     offset_ms = sorted(lags_ms)[len(lags_ms) // 2] - start_ms
@@ -40,6 +44,8 @@ def proved_requests(requests: Requests, records: Mapping[int, AiperfRequest]) ->
         record = records.get(number)
         if record is None:
             came_ms = max(0.0, arrival_ms + offset_ms)
+            if start_ms + came_ms + DRAIN_S * MS_PER_S > sent.ended_ms:
+                continue
             rows.append(_unanswered(number, came_ms, (prompt, answer), UNANSWERED))
         else:
             rows.append(_proved(number, record, record.start_ms - start_ms, (prompt, answer)))

@@ -14,14 +14,13 @@ from planner.domain.serving.levels import Standing
 from planner.errors import InputError
 from planner.evaluation.replay.paces import FittedTime
 from planner.evaluation.replay.replaying import PlanReplay
-from planner.files.benchmarks.aiperf_records import AiperfRequest
 from planner.plans.observed.paced import paced_calibration
 from planner.proposing.feasibility import posed
 from planner.runs.live.proving import generator
 from planner.runs.live.proving.endpoint import served_model
 from planner.runs.live.proving.measuring import TOLERANCE, Measured, proved_requests
 from planner.runs.live.proving.records import Proof, ProvedRequest
-from planner.runs.live.proving.settings import ProofSettings, check_proof, within_bounds
+from planner.runs.live.proving.settings import DRAIN_S, ProofSettings, check_proof, within_bounds
 from planner.runs.live.proving.texts import engine_bodies
 from planner.runs.rehearsal.prompts import Sender
 from planner.runs.rehearsal.records import quantile
@@ -59,23 +58,23 @@ class PreparedProof:
         """Send them, and judge what comes.
 
         Raises:
-            PlannerError: the generator ended without having sent anything.
+            PlannerError: the generator ended without an answer to any.
         """
         start_s = time.monotonic()
         sender = Sender(model=self._model, bytes_per_token=self._bytes_per_token)
         bodies = list(engine_bodies(self.requests, sender, self._replay.fleet, f"{time.time_ns():x}"))
         with tempfile.TemporaryDirectory() as folder:
-            records = generator.send(Path(folder), self._settings, self._model, (self.requests, bodies), progress)
-        return self._judged(records, time.monotonic() - start_s)
+            sent = generator.send(Path(folder), self._settings, self._model, (self.requests, bodies), progress)
+        return self._judged(sent, time.monotonic() - start_s)
 
     @property
     def _bytes_per_token(self) -> float:
         chosen = self._settings.bytes_per_token
         return self._plan.scenario.deploy.bytes_per_token if chosen is None else chosen
 
-    def _judged(self, records: dict[int, AiperfRequest], seconds: float) -> Proof:
+    def _judged(self, sent: generator.Sent, seconds: float) -> Proof:
         settings, requests = self._settings, self.requests
-        rows = proved_requests(requests, records)
+        records, rows = sent.records, proved_requests(requests, sent)
         measured = Measured(self._plan, self._replay, settings.rate_rps, rows)
         factors = measured.time_factors()
         source = f"planner prove: {len(records)} requests at {_rate(rows):.4g} requests/s"
@@ -101,11 +100,16 @@ class PreparedProof:
         return _with_advice(proof, requests)
 
     def _notes(self, rows: Sequence[ProvedRequest]) -> Iterator[str]:
-        asked_for, sent = self._settings.requests, len(rows)
+        asked_for, sent = self._settings.requests, len(self.requests)
         if sent < asked_for:
             yield (
                 f"{sent:,} of {asked_for:,} requests fitted into {self._settings.minutes:g} minutes at "
                 f"{self._settings.rate_rps:.4g} requests/s; --minutes gives more time."
+            )
+        if len(rows) < sent:
+            yield (
+                f"{sent - len(rows):,} requests had less than {DRAIN_S:g} s for their answers until the time was up, "
+                "or were not sent: they are left out."
             )
 
 
