@@ -3,13 +3,14 @@
 | symbol | meaning | unit |
 |---|---|---|
 | f | ln of the factor on the step times of a phase: prefill pools, or those that decode or do both | 1 |
-| r(f) | mean over requests of ln(measured / replayed TTFT or TPOT), replayed with steps f times as long | 1 |
+| r(f) | middle mean of ln(measured / replayed TTFT or TPOT), replayed with steps exp(f) times as long | 1 |
 | J | -dr/df | 1 |
 
 f is where r(f) = 0 in every phase at once, so that a queue that grows behind slower servers is not taken for steps.
+The middle mean leaves out a quarter at either end: requests that the real router sent elsewhere than the replay's.
 Newton's step by Broyden's update: J starts as the unit matrix, the truth of servers without queues. Its interval is
-that of r over blocks of requests in the order in which they came, through J. What the network, the router and the
-client add to TTFT counts as prefill.
+that of r over blocks of requests in the order in which they came (Tukey's, of a trimmed mean by its winsorised values),
+through J: chance alone. What the network, the router and the client add to TTFT counts as prefill.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ FEWEST = 20
 """Requests that a factor is told of at least."""
 
 _ROUNDS, _NEAR, _STRIDE = 12, 5e-4, 0.4
+_TRIMMED = 0.25
 _FARTHEST = 3.0  # ln: twenty times as fast or as slow
 _BLOCKS, _T = 20, 2.093  # Student's t of 19 degrees, for 95 %
 
@@ -94,7 +96,7 @@ def fit_times(
         slopes = slopes + np.outer(change - slopes @ step, step) / float(step @ step)
     if np.abs(residual).max() > 20 * _NEAR or np.abs(logs).max() > _FARTHEST:
         return ()
-    return tuple(_told(phases, logs, slopes, rows))
+    return tuple(_with_intervals(phases, logs, slopes, rows))
 
 
 def _log_ratios(phase: Phase, measured: Columns, columns: Columns) -> _Vector:
@@ -106,10 +108,17 @@ def _log_ratios(phase: Phase, measured: Columns, columns: Columns) -> _Vector:
 
 
 def _means(rows: Sequence[_Vector]) -> _Vector:
-    return np.array([row.mean() if len(row) else 0.0 for row in rows])
+    return np.array([_middle_mean(row) for row in rows])
 
 
-def _told(phases: Sequence[Phase], logs: _Vector, slopes: _Vector, rows: Sequence[_Vector]) -> list[FittedTime]:
+def _middle_mean(row: _Vector) -> float:
+    out = int(_TRIMMED * len(row))
+    return float(np.sort(row)[out : len(row) - out].mean()) if len(row) else 0.0
+
+
+def _with_intervals(
+    phases: Sequence[Phase], logs: _Vector, slopes: _Vector, rows: Sequence[_Vector]
+) -> list[FittedTime]:
     """Factors with their intervals."""
     errors = np.diag([_squared_error(row) for row in rows])
     through = np.linalg.inv(slopes)
@@ -127,6 +136,7 @@ def _told(phases: Sequence[Phase], logs: _Vector, slopes: _Vector, rows: Sequenc
 
 
 def _squared_error(row: _Vector) -> float:
-    """Of the mean, over blocks in a row: neighbours wait in the same queue."""
-    means = [float(block.mean()) for block in np.array_split(row, min(_BLOCKS, len(row)))]
-    return float(np.var(means, ddof=1)) / len(means)
+    """Of the middle mean, over blocks in a row: neighbours wait in the same queue."""
+    low, high = np.quantile(row, (_TRIMMED, 1 - _TRIMMED))
+    means = [float(block.mean()) for block in np.array_split(np.clip(row, low, high), min(_BLOCKS, len(row)))]
+    return float(np.var(means, ddof=1)) / len(means) / (1 - 2 * _TRIMMED) ** 2

@@ -45,6 +45,7 @@ class PreparedProof:
             requests=settings.requests,
             seeds=(settings.seed,),
             warm_up=settings.warm_up,
+            length_spread=0.0,  # the texts of a load have as many bytes a token as the router is told
         )
         generator.require_generator(settings)
         self._model = served_model(settings, plan)
