@@ -169,14 +169,15 @@ KEY = "k3y-of-nobody-77"
 
 
 @pytest.fixture
-def bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """Short allowances, and temporary folders where a test can look."""
+def bounded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Short allowances, and temporary folders where a test can look: a short path, as sockets have one there."""
     for module in (proof_settings, generator, measuring):
         monkeypatch.setattr(module, "DRAIN_S", 2.0)
     monkeypatch.setattr(proof_settings, "START_S", 12.0)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    yield tmp_path
-    assert list(tmp_path.iterdir()) == []  # nothing is left
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
+        assert list(Path(folder).iterdir()) == []  # nothing is left
 
 
 def test_no_more_is_sent_than_was_allowed_and_the_key_is_kept(bounded: Path) -> None:

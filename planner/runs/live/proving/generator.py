@@ -12,7 +12,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,7 @@ _DROPPED = ("AIPERF_", "OPENAI_", "PLANNER_", "HF_TOKEN")
 """Beginnings of variables that would change what is sent, or are secrets of others."""
 _ENVIRONMENT = {"HF_HUB_DISABLE_TELEMETRY": "1", "AIPERF_RECORD_EXPORT_BATCH_SIZE": "1"}
 """A record is written as soon as there is one: where the time is up, those that came are known."""
+_COPIES = ("AIPERF_DATASET_MMAP_BASE_PATH", "AIPERF_DATASET_MMAP_CACHE_DIR")
 _PER_WORKER_RPS = 50.0
 _TOKENIZER = {
     "version": "1.0",
@@ -61,7 +63,7 @@ def send(
     folder: Path,
     settings: ProofSettings,
     model: str,
-    load: tuple[Requests, Sequence[bytes]],
+    load: tuple[Requests, Iterable[bytes]],
     progress: Callable[[float], None],
 ) -> Sent:
     """Send the load: requests and the bodies of each. `folder`: for its files.
@@ -82,14 +84,16 @@ def send(
             stdout=out,
             stderr=out,
             cwd=folder,
-            env=_environment(settings.key),
+            env=_environment(settings.key, folder),
             start_new_session=True,  # a group of its own, which is ended as one
         )
     records = folder / _OUTPUT / _RECORDS
+    answered = _Counted(records)
     try:
-        while process.poll() is None and time.monotonic() - start_s < settings.limit_s:
-            progress(min(1.0, _lines(records) / len(requests)))
-            time.sleep(_LOOK_S)
+        while process.poll() is None and (left_s := start_s + settings.limit_s - time.monotonic()) > 0:
+            progress(min(1.0, answered.lines() / len(requests)))
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=min(_LOOK_S, left_s))
     finally:
         _end(process, gently=time.monotonic() - start_s < settings.limit_s)
     time_is_up = time.monotonic() - start_s >= settings.limit_s
@@ -103,7 +107,7 @@ def send(
     return Sent(records=by_number, ended_ms=time.time() * MS_PER_S if time_is_up else math.inf)
 
 
-def _write(folder: Path, requests: Requests, bodies: Sequence[bytes]) -> None:
+def _write(folder: Path, requests: Requests, bodies: Iterable[bytes]) -> None:
     """The schedule, and a tokenizer that nothing is asked of."""
     with (folder / _SCHEDULE).open("w", encoding="utf-8") as file:
         for number, (arrival_ms, body) in enumerate(zip(requests.arrival_ms, bodies, strict=True)):
@@ -144,10 +148,12 @@ def _configuration(settings: ProofSettings, model: str, folder: Path) -> dict[st
     }
 
 
-def _environment(key: str) -> Mapping[str, str]:
-    """This process's, without what would change the load; the key goes here, as command lines are read by others."""
+def _environment(key: str, folder: Path) -> Mapping[str, str]:
+    """This process's, without what would change the load; the key goes here, as command lines are read by others. What
+    it keeps of the requests lies in the folder, too, and not in a user's cache."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED)}
-    return {**kept, **_ENVIRONMENT, **({_KEY: key} if key else {})}
+    copies = {"TMPDIR": str(folder), **{name: str(folder / "copies") for name in _COPIES}}
+    return {**kept, **_ENVIRONMENT, **copies, **({_KEY: key} if key else {})}
 
 
 def _end(process: "subprocess.Popen[bytes]", *, gently: bool) -> None:
@@ -164,11 +170,20 @@ def _end(process: "subprocess.Popen[bytes]", *, gently: bool) -> None:
             continue
 
 
-def _lines(path: Path) -> int:
-    try:
-        return path.read_bytes().count(b"\n")
-    except OSError:
-        return 0
+class _Counted:
+    """Lines of a file that grows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._read, self._lines = path, 0, 0
+
+    def lines(self) -> int:
+        """So many by now; 0 where there is no file yet."""
+        with suppress(OSError), self._path.open("rb") as file:
+            file.seek(self._read)
+            content = file.read()
+            self._read += len(content)
+            self._lines += content.count(b"\n")
+        return self._lines
 
 
 def _read(records: Path) -> dict[int, AiperfRequest]:

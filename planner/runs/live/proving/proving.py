@@ -63,7 +63,7 @@ class PreparedProof:
         """
         start_s = time.monotonic()
         sender = Sender(model=self._model, bytes_per_token=self._bytes_per_token)
-        bodies = list(engine_bodies(self.requests, sender, self._replay.fleet, f"{time.time_ns():x}"))
+        bodies = engine_bodies(self.requests, sender, self._replay.fleet, f"{time.time_ns():x}")
         with tempfile.TemporaryDirectory() as folder:
             sent = generator.send(Path(folder), self._settings, self._model, (self.requests, bodies), progress)
         return self._judged(sent, time.monotonic() - start_s)
