@@ -67,7 +67,7 @@ def test_what_is_no_engine_with_the_model_is_not_loaded(
 ) -> None:
     with open_engine(CountingEngine(models=models, status=status)) as engine:
         answer = planner("prove", planned, "--trace", "lengths", "--url", engine.url, *AT_HAND)
-    assert (answer.status, engine.posts) == (2, [])
+    assert (answer.status, engine.posts, len(engine.gets)) == (2, [], 1)  # no redirect is followed
     assert rule in " ".join(answer.err.split())
 
 

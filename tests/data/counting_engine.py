@@ -56,6 +56,7 @@ def open_engine(engine: CountingEngine) -> Iterator[CountingEngine]:
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(text)))
+            self.send_header("Location", "/elsewhere")  # which a status below 300 makes nothing of
             self.end_headers()
             self.wfile.write(text)
 

@@ -1,5 +1,7 @@
 """How much slower servers are, found from what requests took before them: the truth is a replay of other step times."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from fleets import decode_pool, fleet, mixed_pool, prefill_pool
@@ -74,3 +76,16 @@ def test_requests_without_an_answer_do_not_count() -> None:
     fitted = fit_times(SPLIT, lambda fleet: columns_of(fleet, stream), truth)
     assert [row.requests for row in fitted] == [180, 180]
     assert [row.factor for row in fitted] == pytest.approx([1.2, 1.2], rel=0.01)
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    stream, draw = Stream(120, 400.0, 5), np.random.default_rng(6)
+    truth, inside, widths = columns_of(SPLIT, stream), 0, []
+    for _ in range(60):
+        noise = [np.exp(draw.normal(0.0, 0.2, len(truth.ttft))) for _ in range(2)]
+        seen = replace(truth, ttft=truth.ttft * noise[0], tpot=truth.tpot * noise[1])
+        for row in fit_times(SPLIT, lambda fleet: columns_of(fleet, stream), seen):
+            inside += row.low <= 1.0 <= row.high
+            widths.append(row.high - row.low)
+    assert 0.88 <= inside / len(widths) <= 0.99
+    assert 0.02 < float(np.mean(widths)) < 0.2
