@@ -1,5 +1,7 @@
 """`planner prove`: what it refuses before anything is loaded. Proofs with the real generator: tests/export."""
 
+import json
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +9,10 @@ from pathlib import Path
 import pytest
 from command_line import Command
 from counting_engine import MODEL, CountingEngine, open_engine
+
+from planner.domain.arrivals import Requests
+from planner.files.benchmarks.aiperf_records import AiperfRequest
+from planner.runs.live.proving.generator import Sent
 
 AT_HAND = ("--program", f"aiperf={sys.executable}")
 """A program that is there; what is refused is refused before it starts."""
@@ -118,3 +124,31 @@ def test_a_generator_that_sends_nothing_is_told_with_what_it_wrote(
     assert (answer.status, engine.posts) == (1, [])
     assert "Load generator aiperf ended: 0: no such flag ..." in " ".join(answer.err.split())
     assert not Path("proof").exists()
+
+
+def test_the_exit_status_says_whether_the_levels_hold(
+    planner: Command, planned: Path, engine: CountingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ttft_ms = list[float]()
+
+    def sent(_folder: Path, _settings: object, _model: str, load: tuple[Requests, object], _heard: object) -> Sent:
+        times = {"ttft_ms": ttft_ms[-1], "latency_ms": ttft_ms[-1] + 1.0, "input_tokens": None, "output_tokens": None}
+        records = {
+            number: AiperfRequest(name=f"r{number}", start_ms=1e9 + arrival_ms, failure="", **times)  # type: ignore[arg-type]
+            for number, arrival_ms in enumerate(load[0].arrival_ms)
+        }
+        return Sent(records=records, ended_ms=math.inf)
+
+    monkeypatch.setattr("planner.runs.live.proving.generator.send", sent)
+    bounds = ("--set", "slo.ttft_ms=4000", "--set", "slo.percentile=90")
+    assert planner("plan", planned.parent / "tiny.yaml", *bounds, "--out", "levels", "--quiet").status == 0
+    words = ("prove", "levels", "--trace", "lengths", "--url", engine.url, "--model-name", MODEL, *AT_HAND)
+    for answered_ms, requests, status, holds in ((5.0, 200, 0, True), (1e6, 200, 3, False), (5.0, 40, 2, None)):
+        ttft_ms.append(answered_ms)
+        folder = f"proof-{status}"
+        answer = planner(*words, "--requests", str(requests), "--out", folder, "--json")
+        document = json.loads(answer.out)
+        assert (answer.status, document["holds"], document["requests"]) == (status, holds, requests)
+        assert sorted(path.name for path in Path(folder).iterdir()) == ["prove.csv", "prove.json", "prove.md"]
+    again = planner(*words, "--out", "proof-0")
+    assert (again.status, "--force" in again.err) == (2, True)
