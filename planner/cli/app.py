@@ -34,6 +34,7 @@ COMMANDS = {  # the module, and its function where that is not `command`
     "doubt": "plan.doubt",
     "tune": "replanning.tune",
     "rehearse": "plan.rehearse",
+    "prove": "plan.prove",
     "check": "plan.checks:check",
     "export": "plan.export",
     "import": "plan.checks:deployed_plan",

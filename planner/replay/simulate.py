@@ -92,9 +92,10 @@ def played(
 def judge(
     fleet: ReplayFleet, promise: Promise, settings: ReplaySettings, rate_rps: float, runs: Sequence[SeedRun]
 ) -> ReplayResult:
-    """What runs at a rate, one a seed, make of the levels, whoever chose the servers."""
+    """What runs at a rate, one a seed, make of the levels, whoever chose the servers; no islands where nothing is known
+    of servers."""
     total, buckets = groups_of(runs, fleet, promise.slo)
-    islands = islands_of(runs, fleet)
+    islands = islands_of(runs, fleet) if all(run.engine.usages for run in runs) else ()
     misrouted, refused = misroutes_of(runs, fleet)
     result = ReplayResult(
         plan=promise.plan,

@@ -1,6 +1,7 @@
 """A running deployment beside its plan: verdict, tables, page and JSON of an observation."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -40,14 +41,14 @@ _ISLAND: tuple[Column[ObservedIsland], ...] = (
 )
 
 
-def exact_figures(observation: Observation) -> Table[ComparedFigure]:
+def exact_figures(compared: Sequence[ComparedFigure]) -> Table[ComparedFigure]:
     """Every figure, as in observe.csv."""
-    return table_of(_EXACT, observation.figures)
+    return table_of(_EXACT, compared)
 
 
-def figures(observation: Observation) -> Table[ComparedFigure]:
+def figures(compared: Sequence[ComparedFigure]) -> Table[ComparedFigure]:
     """Every figure, promised and measured, in words."""
-    return table_of(_FIGURE, observation.figures)
+    return table_of(_FIGURE, compared)
 
 
 def islands(observation: Observation) -> Table[ObservedIsland]:
@@ -83,7 +84,9 @@ def observation_page(observation: Observation, fit: CalibrationFit | None = None
         lead=paragraphs(f"{when}{observation.samples} samples a series at most."),
         sections=(
             section("advice", "What to do", *listed(advice)),
-            section("figures", "Promised and measured", figures(observation).block(), *listed(_bases(observation))),
+            section(
+                "figures", "Promised and measured", figures(observation.figures).block(), *listed(_bases(observation))
+            ),
             section("islands", "Islands", islands(observation).block(), *paragraphs(busy)),
             section("notes", "Notes", *listed([escaped(note) for note in observation.notes])),
             section("calibration", "Calibration", *_calibration(fit)),
@@ -131,7 +134,7 @@ def observation_document(observation: Observation, fit: CalibrationFit | None = 
     return {
         "summary": observed_verdict(observation),
         **record(_SETTING, observation),
-        "figures": [_figure(figure) for figure in observation.figures],
+        "figures": [figure_document(figure) for figure in observation.figures],
         "islands": [_island(island) for island in observation.islands],
         "advice": list(observation.advice),
         "notes": list(observation.notes),
@@ -141,7 +144,8 @@ def observation_document(observation: Observation, fit: CalibrationFit | None = 
     }
 
 
-def _figure(figure: ComparedFigure) -> dict[str, Any]:
+def figure_document(figure: ComparedFigure) -> dict[str, Any]:
+    """One figure as JSON."""
     phase = None if figure.phase is None else figure.phase.value
     return asdict(figure) | {"phase": phase, "verdict": figure.verdict.value, "ratio": figure.ratio}
 
@@ -157,7 +161,7 @@ def _island(island: ObservedIsland) -> dict[str, Any]:
 
 def observation_frame(observation: Observation) -> Frame:
     """One row a figure, as in observe.csv."""
-    return exact_figures(observation).frame()
+    return exact_figures(observation.figures).frame()
 
 
 def observation_files(observation: Observation, fit: CalibrationFit | None = None) -> dict[str, bytes]:
@@ -165,7 +169,7 @@ def observation_files(observation: Observation, fit: CalibrationFit | None = Non
     document = json.dumps(observation_document(observation, fit), indent=2, ensure_ascii=False, allow_nan=False)
     return {
         "observe.md": page_text(observation_page(observation, fit)).encode(),
-        "observe.csv": exact_figures(observation).csv(),
+        "observe.csv": exact_figures(observation.figures).csv(),
         "observe.json": f"{document}\n".encode(),
     }
 

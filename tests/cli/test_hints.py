@@ -76,6 +76,7 @@ SERVES: dict[str, str] = {
     "runs/live/kubeconfigs.py": "--kubernetes",
     "runs/live/lengths.py": "workload from-metrics",
     "runs/live/loads.py": "watch",
+    "runs/live/proving/": "prove",
     "runs/replays/tuning.py": "tune",
     "runs/watching/": "watch",
     "studies/asi/": "study asi",

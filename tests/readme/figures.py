@@ -236,6 +236,8 @@ HELD: dict[str, dict[str, str]] = {
         "test_512_usd_buy_nearly_what_a_free_choice_serves_and_never_more"
     },
     "replay": {
+        "engines that are slower by 15 %": "tests/export/test_proofs.py::"
+        "test_engines_that_are_slower_are_found_with_how_much",
         "| capacity of the formula over the replayed one": "tests/replay/test_promises.py::"
         "test_capacities_are_replayed_to_a_tenth",
         "| the router | holds |": "tests/replay/test_router_promises.py::test_the_guide_says_what_was_measured",

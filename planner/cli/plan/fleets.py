@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.cli import screen
-from planner.cli.plan.summaries import answer_last
+from planner.cli.terminal.summaries import answer_last
 from planner.errors import EXIT_DONE, InputError
 
 if TYPE_CHECKING:

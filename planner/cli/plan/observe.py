@@ -90,7 +90,7 @@ def _show(observed: "ObservedRun", out: Path | None, *, as_json: bool) -> None:
         screen.show_json({"folder": folder, **report.observation_document(observation, fit)})
         return
     screen.show_prose(tables.observed_verdict(observation))
-    screen.show_table("Promised and measured", *tables.figures(observation).words())
+    screen.show_table("Promised and measured", *tables.figures(observation.figures).words())
     screen.show_table("Islands", *tables.islands(observation).words())
     for line in observation.advice:
         screen.show_prose(f"to do: {line}")

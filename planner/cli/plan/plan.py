@@ -12,8 +12,8 @@ import typer
 
 from planner.cli import screen
 from planner.cli.plan.fleets import plan_if_fleet, refuse_fleets, refuse_to_resume
-from planner.cli.plan.summaries import answer_last
 from planner.cli.program.shared_options import Executor, Scheduler
+from planner.cli.terminal.summaries import answer_last
 from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, InputError
 
 if TYPE_CHECKING:

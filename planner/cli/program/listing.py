@@ -73,6 +73,7 @@ PANELS = {
         ),
         "routers": "Replay a plan's promise under every router: which can execute it, and what each gives up.",
         "rehearse": "Try a plan's routing on this machine: real routers before engines simulated at its step times.",
+        "prove": "Load what serves a plan with its own mix, within bounds: which levels hold, and what to calibrate.",
         "import": "Show what a run or a folder of manifests deploys: islands, degrees, GPUs, routes.",
         "advise": (
             "Find engines that run without a plan: what they serve, waste and break, and the first three changes in "

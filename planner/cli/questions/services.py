@@ -10,8 +10,8 @@ import typer
 
 from planner.cli import screen
 from planner.cli.plan.fleets import show_fleet
-from planner.cli.plan.summaries import answer_last
 from planner.cli.questions import options
+from planner.cli.terminal.summaries import answer_last
 from planner.errors import InputError
 from planner.files.scenario.offers import inventory_of, prices_of
 

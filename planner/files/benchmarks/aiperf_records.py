@@ -20,6 +20,7 @@ from planner.files.sections import MOST_TOKENS, Section
 MOST_REQUESTS = 2_000_000
 _UNITS_MS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "sec": 1e3, "seconds": 1e3}
 _NS = 1e-9
+_CANCELLED, _SHOWN = "not answered in time", 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,21 @@ class _Request:
     output_tokens: float
     ttft_ms: float | None
     tpot_ms: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AiperfRequest:
+    """One request of a run, answered or not. `name`: of its conversation; `start_ms` since 1970; TTFT and latency from
+    then on (None: there was no answer); tokens as the server counted them (None: it did not). `failure`: why there is
+    no answer; empty: there is one."""
+
+    name: str
+    start_ms: float
+    ttft_ms: float | None
+    latency_ms: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    failure: str
 
 
 def is_aiperf_record(document: Section) -> bool:
@@ -81,6 +97,39 @@ def _requests(path: Path) -> list[_Request]:
     if faults:
         raise joined_faults(path, faults)
     return requests
+
+
+def read_aiperf_requests(path: Path) -> list[AiperfRequest]:
+    """Every request of a file of records. InputError names the first faulty line."""
+    lines = enumerate(text_lines(path), start=1)
+    return [_outcome(_record(f"{path}: line {number}", line.strip())) for number, line in lines if line.strip()]
+
+
+def _outcome(record: Section) -> AiperfRequest:
+    metadata, metrics = record.section("metadata"), record.section("metrics", optional=True)
+    cancelled = "was_cancelled" in metadata and not metadata.is_false("was_cancelled")
+    failure = _CANCELLED if cancelled else "" if record.is_empty("error") else _why(record.section("error"))
+    return AiperfRequest(
+        name=metadata.printable("conversation_id"),
+        start_ms=metadata.number("request_start_ns", low=0, high=1e19) * _NS * 1000,
+        ttft_ms=_time_ms(metrics, "time_to_first_token"),
+        latency_ms=_time_ms(metrics, "request_latency"),
+        input_tokens=_counted(metrics, "usage_prompt_tokens"),
+        output_tokens=_counted(metrics, "usage_completion_tokens"),
+        failure=failure,
+    )
+
+
+def _why(error: Section) -> str:
+    """`503: Service Unavailable`, on one line."""
+    code = f"{error.integer('code')}: " if not error.is_empty("code") else ""
+    message = error.text("message") if error.holds_text("message") else ""
+    return f"{code}{' '.join(message.split()) or 'an error'}"[:_SHOWN]
+
+
+def _counted(metrics: Section, key: str) -> int | None:
+    """Tokens; None where nobody counted them."""
+    return None if metrics.is_empty(key) else round(_number(metrics, key, high=MOST_TOKENS))
 
 
 def _record(place: str, line: str) -> Section:

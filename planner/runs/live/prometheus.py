@@ -4,20 +4,19 @@ A token comes from a file or the environment, never from the command line, and i
 Source of the API: prometheus/docs/querying/api.md.
 """
 
-import os
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
+from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 from planner import files
 from planner.errors import InputError
-from planner.files.disk.opening import MOST_OF_A_LIST, read_text
+from planner.files.disk.opening import MOST_OF_A_LIST
+from planner.runs.live.addresses import NoRedirects, is_here, secret_of, without_password
 
 TOKEN = "PLANNER_PROMETHEUS_TOKEN"  # noqa: S105  (the name of a variable)
 """The environment's bearer token."""
@@ -52,7 +51,7 @@ class Prometheus:
         request = Request(address, headers={"Accept": "application/json"})  # noqa: S310  (the scheme is checked)
         if self.token:
             request.add_unredirected_header("Authorization", f"Bearer {self.token}")
-        opener = build_opener(_NoRedirects, HTTPSHandler(context=self._trusted()), ProxyHandler())
+        opener = build_opener(NoRedirects, HTTPSHandler(context=self._trusted()), ProxyHandler())
         try:
             with opener.open(request, timeout=PATIENCE_S) as response:
                 return self._read(response.read(MOST_OF_A_LIST + 1))
@@ -99,20 +98,13 @@ class Prometheus:
         )
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    """Who is sent elsewhere would take the query there, and the token might follow."""
-
-    def redirect_request(self, *_args: object, **_kwargs: object) -> None:
-        return None
-
-
 def prometheus_at(url: str, token_file: Path | None = None, authorities: Path | None = None) -> Prometheus:
     """The Prometheus at an address. Raises InputError for one that is none, tells a password, or would have a token
     sent in the clear."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise InputError(
-            f"--prometheus: must be an address as http://localhost:9090, got {_without_password(url)!r}.",
+            f"--prometheus: must be an address as http://localhost:9090, got {without_password(url)!r}.",
             hint="Give scheme, host and port.",
         )
     if parts.username is not None or parts.password is not None:
@@ -120,29 +112,10 @@ def prometheus_at(url: str, token_file: Path | None = None, authorities: Path | 
             "--prometheus: must hold no user and no password, which would be kept in histories, got one.",
             hint=f"Set {TOKEN}, or name a file with --token-file.",
         )
-    token = _token(token_file)
-    if token and parts.scheme == "http" and not _is_here(parts.hostname):
+    token = secret_of(TOKEN, token_file, "--token-file")
+    if token and parts.scheme == "http" and not is_here(parts.hostname):
         raise InputError(
             f"--prometheus {url}: must be https where a token is sent to another machine, got http.",
             hint="Use https, or forward the port to this machine.",
         )
     return Prometheus(url=url, token=token, authorities=authorities)
-
-
-def _token(file: Path | None) -> str:
-    token = os.environ.get(TOKEN, "") if file is None else read_text(file)
-    token, named = token.strip(), TOKEN if file is None else f"--token-file {file}"
-    if not token.isascii() or not token.isprintable() or " " in token:
-        raise InputError(f"{named}: must be one word of printable characters.", hint="Write the token alone into it.")
-    return token
-
-
-def _without_password(url: str) -> str:
-    return url if "@" not in url else f"...@{url.rpartition('@')[2]}"
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

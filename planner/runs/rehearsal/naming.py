@@ -1,4 +1,4 @@
-"""Which programs start a router here: those that the user names, or those that are at hand."""
+"""Which programs start a router here, or a load generator: those that the user names, or those that are at hand."""
 
 import shlex
 import shutil
@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 
 from planner.errors import InputError
 
-_INSTALL: Mapping[str, str] = {
+_INSTALL = {
     "haproxy": "`apt-get install haproxy`",
     "vllm_router": "`pip install vllm-router` into an environment of its own",
     "sglang_router": "`pip install sglang-router` into an environment of its own",
 }
+_GENERATORS = {"aiperf": "`pip install aiperf==0.13.0` into an environment of its own"}
 
 
 def program_of(command: Sequence[str]) -> str:
@@ -53,10 +54,17 @@ def _has_module(python: str, name: str) -> bool:
 
 
 def _not_here(name: str, missing: str) -> InputError:
+    kind = "Load generator" if name in _GENERATORS else "Router's program"
+    install = {**_INSTALL, **_GENERATORS}.get(name, "as its makers say")
     return InputError(
-        f"Router's program {name}: must be at hand, {missing} is not.",
-        hint=f"Install it ({_INSTALL.get(name, 'as its makers say')}), or name it: --program {name}=COMMAND.",
+        f"{kind} {name}: must be at hand, {missing} is not.",
+        hint=f"Install it ({install}), or name it: --program {name}=COMMAND.",
     )
+
+
+def read_generator(text: str) -> tuple[str, tuple[str, ...]]:
+    """`aiperf=/opt/venv/bin/aiperf`. Raises InputError for another form."""
+    return _read(text, _GENERATORS, "aiperf=/opt/venv/bin/aiperf")
 
 
 def read_program(text: str) -> tuple[str, tuple[str, ...]]:
@@ -65,14 +73,18 @@ def read_program(text: str) -> tuple[str, tuple[str, ...]]:
     Raises:
         InputError: another form.
     """
+    return _read(text, _INSTALL, "haproxy=/usr/sbin/haproxy")
+
+
+def _read(text: str, names: Mapping[str, str], example: str) -> tuple[str, tuple[str, ...]]:
     name, _, words = text.partition("=")
     try:
         command = tuple(shlex.split(words))
     except ValueError:
         command = ()
-    if name not in _INSTALL or not command:
+    if name not in names or not command:
         raise InputError(
-            f"--program: must be NAME=COMMAND, NAME one of {', '.join(_INSTALL)}, got {text!r}.",
-            hint="For example haproxy=/usr/sbin/haproxy.",
+            f"--program: must be NAME=COMMAND, NAME one of {', '.join(names)}, got {text!r}.",
+            hint=f"For example {example}.",
         )
     return name, command

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp
 from random import Random
+from typing import Any
 
 from planner.domain.arrivals import Requests
 
@@ -47,13 +48,21 @@ def request_bodies(requests: Requests, senders: Sequence[Sender], *, spread: flo
 
 def _body(number: int, model: str, size: int, answer: int, start: int) -> bytes:
     end = f" #{number}"
-    room = max(0, size - len(end))
-    text = (_TEXT * (2 + room // len(_TEXT)))[start : start + room] + end
-    body = {
+    return json.dumps(chat_request(model, filler(max(0, size - len(end)), start) + end, answer)).encode()
+
+
+def filler(size: int, start: int = 0) -> str:
+    """English of so many bytes, from the byte `start` of a text that repeats itself."""
+    start %= len(_TEXT)
+    return (_TEXT * (2 + size // len(_TEXT)))[start : start + size]
+
+
+def chat_request(model: str, prompt: str, answer: int) -> dict[str, Any]:
+    """A chat of one message, which asks for its answer of so many tokens as a stream."""
+    return {
         "model": model,
-        "messages": [{"role": "user", "content": text}],
+        "messages": [{"role": "user", "content": prompt}],
         "max_tokens": answer,
         "temperature": 0.0,
         "stream": True,
     }
-    return json.dumps(body).encode()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError
 
@@ -18,7 +19,6 @@ from planner.export.seams import Endpoint, RouterProcess
 from planner.runs.rehearsal.programs import Programs, programs_in
 from planner.runs.rehearsal.servers import Fleet, SimulatedServer
 from planner.runs.rehearsal.settings import Kill
-from planner.runs.rehearsal.traffic import Traffic
 from planner.runs.rehearsal.wire import LOOPBACK
 from planner.units import MS_PER_S
 
@@ -93,13 +93,23 @@ class Stage:
         death.back_s = clock.now_ms / MS_PER_S
 
 
+class Load(Protocol):
+    """Whoever sends requests to an open stage."""
+
+    async def send(self, limit_s: float, progress: Callable[[float], None], /) -> None:
+        """Send them, and wait for their answers, so many seconds of the wall's time at most."""
+
+
+Sender = TypeVar("Sender", bound=Load)
+
+
 def perform(
     stages: Sequence[Stage],
-    traffic: Callable[[str], Traffic],
+    traffic: Callable[[str], Sender],
     limit_s: float,
     heard: Callable[[float], None],
     front: Callable[[Sequence[str]], RouterProcess] | None = None,
-) -> Traffic:
+) -> Sender:
     """Send `traffic` (of the URL where requests go) while servers die. All stages have one clock. `front`: the program
     before several, of the URLs where each takes requests.
 
@@ -119,9 +129,9 @@ async def _perform(
     stages: Sequence[Stage],
     programs: Sequence[Programs],
     front: Callable[[Sequence[str]], RouterProcess] | None,
-    traffic: Callable[[str], Traffic],
+    traffic: Callable[[str], Sender],
     terms: tuple[float, Callable[[float], None]],
-) -> Traffic:
+) -> Sender:
     killers: list[asyncio.Task[None]] = []
     try:
         urls = [await stage.open(running) for stage, running in zip(stages, programs, strict=False)]

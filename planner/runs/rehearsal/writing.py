@@ -27,7 +27,7 @@ STANDING_WORDS = {
     Standing.BREAKS: "The levels break",
     Standing.UNTOLD: "Cannot tell",
 }
-_LevelPair = tuple[LevelCheck, LevelCheck]
+LevelPair = tuple[LevelCheck, LevelCheck]
 
 
 def rehearsal_page(rehearsal: Rehearsal) -> Page:
@@ -39,7 +39,7 @@ def rehearsal_page(rehearsal: Rehearsal) -> Page:
         verdict=verdict_words(rehearsal),
         lead=paragraphs(_setting(rehearsal), lateness_words(rehearsal.lateness, keeps_up=rehearsal.keeps_up)),
         sections=(
-            section("levels", "Levels", levels_table(rehearsed), table_of(_LEVELS, levels).block(_BESIDE)),
+            section("levels", "Levels", levels_table(rehearsed), levels_beside("rehearsed", levels).block(_BESIDE)),
             section("times", "Times (of the plan)", latency_table(rehearsed).block()),
             section("pools", "Requests by pool", table_of(_POOLS, rehearsal.pools).block()),
             section("failures", "What failed", *listed([_failure(*row) for row in rehearsal.failures])),
@@ -50,19 +50,24 @@ def rehearsal_page(rehearsal: Rehearsal) -> Page:
 
 
 _BESIDE = "The same requests through the router, and replayed in virtual time as the planner takes it to route"
-_LEVELS: tuple[Column[_LevelPair], ...] = (
-    Column("Level", lambda pair: pair[0].name, escaped, right=False),
-    Column("Keep it, rehearsed", lambda pair: pair[0].share, share_with),
-    Column("Keep it, replayed", lambda pair: pair[1].share, share_with),
-    Column("Time, rehearsed", lambda pair: pair[0].value_ms, time_with),
-    Column("Time, replayed", lambda pair: pair[1].value_ms, time_with),
-)
 _POOLS: tuple[Column[PoolUse], ...] = (
     *fields("Island=island", "Phase=phase"),
     Column("Planned", lambda use: use.planned, percent),
     Column("Rehearsed", lambda use: use.rehearsed, percent),
     Column("Replayed", lambda use: use.replayed, percent),
 )
+
+
+def levels_beside(seen: str, levels: Sequence[LevelPair]) -> Table[LevelPair]:
+    """One row a level: as it was seen (`rehearsed`, `measured`), and as it was replayed."""
+    columns: tuple[Column[LevelPair], ...] = (
+        Column("Level", lambda pair: pair[0].name, escaped, right=False),
+        Column(f"Keep it, {seen}", lambda pair: pair[0].share, share_with),
+        Column("Keep it, replayed", lambda pair: pair[1].share, share_with),
+        Column(f"Time, {seen}", lambda pair: pair[0].value_ms, time_with),
+        Column("Time, replayed", lambda pair: pair[1].value_ms, time_with),
+    )
+    return table_of(columns, levels)
 
 
 def verdict_words(rehearsal: Rehearsal) -> str:

@@ -9,6 +9,7 @@ shellcheck  ShellCheck                                       the package shellch
 cel         the CEL evaluator in C++, which CRDs' rules want the package cel-expr-python
 dynamo      the loader of Dynamo's GlobalRouter              the package ai-dynamo, of which only that part is kept
 routers     sglang-router and vllm-router, and what they import
+aiperf      AIPerf, the load generator of `planner prove`, and what it imports for that
 haproxy     HAProxy                                          the machine's own, else the Debian packages, unpacked
 
 Versions are pinned in `pins/`, not in constraints.txt: none of them is a dependency of the planner, and no package's
@@ -100,6 +101,7 @@ UNPACK: Mapping[str, Callable[[Path, Path], None]] = {
     "cel": _packages,
     "dynamo": _global_router,
     "routers": _packages,
+    "aiperf": _packages,
 }
 ALL = (*UNPACK, "haproxy")
 

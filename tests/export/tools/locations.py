@@ -22,7 +22,7 @@ MARK = "installed"
 PROGRAMS: Mapping[str, str] = MappingProxyType(
     {"helm": "kubectl", "kubectl": "kubectl", "shellcheck": "shellcheck", "haproxy": "haproxy"}
 )
-"""Program and the tool that brings it; the others are Python packages: cel, dynamo, routers."""
+"""Program and the tool that brings it; the others are Python packages: aiperf, cel, dynamo, routers."""
 ROUTER_MODULES: Mapping[str, str] = MappingProxyType(
     {"sglang-router": "sglang_router.launch_router", "vllm-router": "vllm_router.launch_router"}
 )
@@ -76,3 +76,8 @@ def router_programs() -> dict[str, list[str]]:
 def router_environment() -> dict[str, str]:
     """This process's variables, with the routers' packages before all others."""
     return {**os.environ, "PYTHONPATH": str(folder("routers"))}
+
+
+def load_generator() -> tuple[str, ...]:
+    """The words that start AIPerf, with its packages before all others."""
+    return ("env", f"PYTHONPATH={folder('aiperf')}", sys.executable, "-m", "aiperf")

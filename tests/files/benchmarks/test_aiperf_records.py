@@ -10,6 +10,7 @@ import pytest
 from planner.domain import Load, Metric
 from planner.errors import InputError
 from planner.files import Conditions, load_benchmarks
+from planner.files.benchmarks.aiperf_records import read_aiperf_requests
 
 SAID = Conditions(gpu="H200", model="llama-3.1-70b", tp=2, dp=1, ep=1, gpus=2, precision="FP8")
 START = 1_759_813_207_000_000_000
@@ -134,3 +135,25 @@ def test_times_without_a_latency_are_asked_for(records: Records) -> None:
     del bare["metrics"]["time_to_first_token"]
     with pytest.raises(InputError, match="request_end_ns must be given where metrics have no request_latency"):
         load_benchmarks([records(bare)], SAID)
+
+
+def test_every_request_is_told_answered_or_not(records: Records) -> None:
+    counted = {"usage_prompt_tokens": {"value": 990, "unit": "tokens"}, "usage_completion_tokens": 51}
+    lasted = {"request_latency": {"value": 1.2, "unit": "sec"}}
+    first, second, third = (record(at_s, **counted, **lasted) for at_s in (0, 1, 2))
+    second |= {"error": {"code": 503, "type": "x", "message": "busy\n  now"}, "metrics": {}}
+    third["metadata"]["was_cancelled"] = True
+    for number, line in enumerate((first, second, third)):
+        line["metadata"]["conversation_id"] = f"r{number}"
+    rows = read_aiperf_requests(records(first, second, third))
+    assert [row.name for row in rows] == ["r0", "r1", "r2"]
+    assert [row.failure for row in rows] == ["", "503: busy now", "not answered in time"]
+    assert [row.start_ms - rows[0].start_ms for row in rows] == pytest.approx([0, 1000, 2000], abs=0.01)
+    assert (rows[0].ttft_ms, rows[0].latency_ms) == (200, 1200)
+    assert (rows[0].input_tokens, rows[0].output_tokens) == (990, 51)
+    assert (rows[1].ttft_ms, rows[1].input_tokens) == (None, None)
+
+
+def test_a_request_without_a_name_is_refused_by_its_line(records: Records) -> None:
+    with pytest.raises(InputError, match="line 1"):
+        read_aiperf_requests(records(record()))
