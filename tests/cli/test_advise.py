@@ -11,13 +11,16 @@ import pytest
 import yaml
 from command_line import Command
 from foreign_metrics import CHAT, FOLDER, LEVELS, WORKLOAD, found, rows_of, service_of, terms
-from observed_answers import answer, on_other_gpus, write
+from observed_answers import answer, on_other_gpus, series, write
 
+import planner
 from planner import files
 from planner.domain.advice import AdviceKind
-from planner.domain.serving.observed import Quantity
+from planner.domain.serving.observed import ISLAND, PLAN, Quantity
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE
+from planner.export import island_labels
 from planner.runs.live.advice.advising import AdvisedFolder, advise
+from planner.runs.live.advice.asking import label_of
 from planner.runs.live.advice.changes import fewer_copies
 from planner.runs.live.advice.finding import Hints, find_engines, objects_of_folder
 from planner.runs.live.advice.rebuilding import Measured, rebuilt
@@ -28,8 +31,11 @@ SLO = [word for key, value in LEVELS.items() for word in ("--slo", f"{key}={valu
 ASKED = ("--manifests", str(FOLDER), "--workload", WORKLOAD, *SLO)
 
 
-def advised(rate_rps: float, pace: float = SLOW, *, without: tuple[Quantity, ...] = ()) -> AdvisedFolder:
+def advised(
+    rate_rps: float, pace: float = SLOW, *, without: tuple[Quantity, ...] = (), ranks: float = 4
+) -> AdvisedFolder:
     rows = [row for row in rows_of(CHAT, pace, rate_rps) if Quantity(row[0]["__name__"]) not in without]
+    rows = [(row, ranks if row["__name__"] == Quantity.RANKS.value else value) for row, value in rows]
     path = write(Path("answer.json"), answer(rows))
     chat = tuple(service for service in found().services if service.name == CHAT)
     only = replace(found(), services=chat, gaps=())
@@ -103,6 +109,73 @@ def test_without_the_time_per_token_there_is_no_pace(here: Path) -> None:
     assert service.paces == ()
     assert service.promise_rps == pytest.approx(service.predicted_rps)
     assert any("no pace" in note for note in service.notes)
+
+
+def test_a_rate_that_is_known_in_part_is_not_taken_for_all(here: Path) -> None:
+    """Of two of four servers: nothing is said to be idle, but how fast they are is known."""
+    assert here
+    (service,) = advised(5.0, ranks=2).advice.services
+    assert (service.rate_rps, service.wasted_usd_per_hour) == (None, None)
+    assert any("2 of its 4 servers are scraped" in note for note in service.notes)
+    assert service.paces[0][1] == pytest.approx(SLOW, rel=0.03)
+
+
+SPLIT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: sgl-{role}, namespace: pd}}
+spec:
+  replicas: {copies}
+  template:
+    spec:
+      nodeSelector: {{nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}}
+      containers:
+        - name: s
+          image: lmsysorg/sglang:v0.5.23
+          command: [python3, -m, sglang.launch_server]
+          args: [--model-path, meta-llama/Llama-3.1-70B-Instruct, --tp, "{tp}", --disaggregation-mode, {role},
+                 --max-running-requests, "64", --chunked-prefill-size, "8192"]
+          resources: {{limits: {{nvidia.com/gpu: "{tp}"}}}}
+"""
+
+
+def test_servers_of_one_phase_each(here: Path) -> None:
+    """Decode tells its steps; prefill for which nobody waits is taken to be as slow. Half of it alone is a gap."""
+    (here / "pd").mkdir()
+    for role, copies, tp in (("prefill", 4, 4), ("decode", 3, 8)):
+        (here / f"pd/{role}.yaml").write_text(SPLIT.format(role=role, copies=copies, tp=tp))
+    engines = find_engines(objects_of_folder(here / "pd"), Hints(), "pd")
+    (service,) = engines.services
+    plain = rebuilt(service, terms())
+    slow = on_other_gpus(plain.plan, SLOW)
+    labels = {label: label_of(service, plain.islands[island]) for label, island in island_labels(slow).items()}
+    rows = [
+        ({**row, PLAN: service.name, ISLAND: labels[row[ISLAND]]}, value)
+        for row, value in series(slow, slow.scenario.workload, 0.5 * slow.throughput_rps)
+    ]
+    told = files.load_answers([write(here / "answer.json", answer(rows))], sparse=True)
+    (advice,) = advise(engines, terms(), told, source="pd", out=Path("advised")).advice.services
+    assert advice.paces == (("H100", pytest.approx(SLOW, rel=0.03)),)
+    truth = rebuilt(service, terms(), Measured(calibration=slow.scenario.cost.calibration)).plan
+    assert advice.promise_rps == pytest.approx(truth.outlook.promise_rps, rel=0.03)
+    assert any("as decode servers do" in note for note in advice.notes)
+    (here / "pd/decode.yaml").unlink()
+    half = find_engines(objects_of_folder(here / "pd"), Hints(), "pd")
+    ((_, reasons),) = advise(half, terms(), (), source="pd", out=Path("advised")).advice.gaps
+    assert "must have servers of both phases, has none of decode" in reasons[0]
+
+
+def test_notebooks_ask_for_it_too(here: Path) -> None:
+    write(here / "answer.json", answer(list(rows_of(CHAT, SLOW, 5.0))))
+    advice = planner.advise("answer.json", manifests=FOLDER, workload=WORKLOAD, slo=LEVELS, out="advised")
+    assert set(advice.frame["name"]) == {deployment.name for deployment in found().deployments}
+    assert advice.changes[0].summary == "serving/chat-llama70b-deployment-vllm from 4 to 2 copies"
+    assert "save" in repr(advice)
+    assert "What runs" in advice.summary()
+    assert advice._repr_html_().startswith("<")
+    assert Path("advised/changes/1/plan.json").exists()
+    with pytest.raises(planner.InputError, match="in one way"):
+        planner.advise(workload=WORKLOAD)
 
 
 def test_a_folder_that_everything_else_reads(planner: Command, here: Path) -> None:

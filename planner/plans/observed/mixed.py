@@ -104,6 +104,12 @@ def paced_calibration(plan: Plan, paces: Sequence[MixedPace], name: str) -> Cali
     return Calibration(name=name, factors=(*factors, *others), bands=base.bands if base else ())
 
 
+def slowed_prefill(plan: Plan, gpu: str, pace: float) -> Factor:
+    """The factor of prefill on a GPU type that goes at a pace of the plan's own."""
+    here = place(gpu, known_as(plan.scenario.model), plan.scenario.cost.engine)
+    return _factor(f"pace_{Phase.PREFILL}", here, pace, plan.scenario.cost.calibration, gpu, plan)
+
+
 def _factor(name: str, here: str, pace: float, base: Calibration | None, gpu: str, plan: Plan) -> Factor:
     low, high = BOUNDS[name]
     return Factor(
