@@ -205,8 +205,11 @@ def test_a_folder_that_everything_else_reads(planner: Command, here: Path) -> No
 
 def test_one_command_plans_anew_with_what_was_measured(planner: Command, here: Path) -> None:
     write(here / "answer.json", answer(list(rows_of(CHAT, SLOW, 5.0))))
-    words = ("--rps", "qwen3-30b-a3b=6", "--rps", "qwen3-32b=6", "--out", "advised", "--quiet", "--json")
-    document = planner("advise", "answer.json", *ASKED, *words).json
+    (here / "two").mkdir()
+    for name in ("chat.yaml", "sglang.yaml"):
+        shutil.copy(FOLDER / name, here / "two" / name)
+    words = ("--manifests", "two", "--workload", WORKLOAD, "--rps", "qwen3-30b-a3b=6", "--out", "advised", "--json")
+    document = planner("advise", "answer.json", *words, *SLO).json
     assert document["next"] == "planner plan advised/fleet.yaml --out advised-planned"
     scenario = yaml.safe_load(Path(f"advised/scenarios/{CHAT}.yaml").read_text())
     assert scenario["cost"]["calibration"] == f"../calibrations/{CHAT}.yaml"
@@ -305,11 +308,50 @@ def test_what_cannot_be_judged_is_a_gap_and_no_error(planner: Command, here: Pat
 
 
 def test_hints_of_the_user_settle_gaps(planner: Command, here: Path) -> None:
-    assert here
-    done = planner("advise", *ASKED, "--gpu", "large=H100", "--gpu", "odd=H100", "--model", "odd=qwen3-8b", "--json")
+    (here / "two").mkdir()
+    for name in ("large.yaml", "others.yaml"):
+        shutil.copy(FOLDER / name, here / "two" / name)
+    hints = ("--gpu", "large=H100", "--gpu", "odd=H100", "--model", "odd=qwen3-8b")
+    done = planner("advise", "--manifests", "two", *hints, "--json")
     reasons = {row["name"]: " ".join(row["reasons"]) for row in done.json["not_judged"]}
     assert reasons["odd"] == "its degrees take 8 GPUs a copy, and its pods claim 4"
     assert "pipeline" in reasons["large"]
+
+
+def node(name: str, product: str, **spec: object) -> dict[str, object]:
+    labels = {"nvidia.com/gpu.product": product}
+    return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec,
+            "status": {"allocatable": {"nvidia.com/gpu": "8"}}}  # fmt: skip
+
+
+def pod(name: str, on: str, gpus: int) -> dict[str, object]:
+    container = {"name": "c", "image": "x", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
+    owned = {"name": name, "namespace": "serving", "ownerReferences": [{"kind": "ReplicaSet"}]}
+    return {"kind": "Pod", "metadata": owned, "spec": {"nodeName": on, "containers": [container]}}
+
+
+def test_nodes_tell_gpu_types_and_what_is_free(here: Path) -> None:
+    """Of pods by their nodes; of a deployment whose pods are not listed by all nodes, where these are of one type."""
+    (here / "folder").mkdir()
+    text = (FOLDER / "summarise.yaml").read_text()
+    deployment = text[: text.index("      affinity:")] + text[text.index("      containers:") :]
+
+    def found_with(*objects: dict[str, object]) -> tuple[str, str, object]:
+        (here / "folder/a.yaml").write_text(f"{deployment}---\n{yaml.safe_dump_all(objects)}")
+        engines = find_engines(objects_of_folder(here / "folder"), Hints(), "x")
+        (running,) = engines.deployments
+        return running.gpu, running.gpu_source, engines.free
+
+    h100, h200 = "NVIDIA-H100-80GB-HBM3", "NVIDIA-H200"
+    mine, other = pod("summarise-5f-aa", "n2", 2), pod("else", "n2", 4)
+    assert found_with(node("n1", h100), node("n2", h200), mine, other) == (
+        "H200", "the nodes that its pods are on", {"H100": 8, "H200": 2},
+    )  # fmt: skip
+    assert found_with(node("n1", h100), node("n2", h100, unschedulable=True)) == (
+        "H100", "all GPU nodes, which are of one type", {"H100": 4},
+    )  # fmt: skip
+    assert found_with(node("n1", h100), node("n2", h200))[0] == ""
+    assert found_with() == ("", "", None)
 
 
 def test_queries_are_printed(planner: Command, here: Path) -> None:
