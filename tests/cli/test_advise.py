@@ -56,6 +56,13 @@ def test_engines_a_fifth_slower_are_found(here: Path, rate_rps: float) -> None:
     assert service.rate_rps == pytest.approx(rate_rps, rel=0.1)
 
 
+def test_engines_that_idle_tell_no_pace(here: Path) -> None:
+    assert here
+    (service,) = advised(1.5).advice.services
+    assert service.paces == ()
+    assert any("It idles" in note for note in service.notes)
+
+
 def test_engines_as_predicted_keep_their_pace(here: Path) -> None:
     assert here
     ((_, pace),) = advised(11.0, 1.0).advice.services[0].paces
@@ -213,6 +220,8 @@ def test_one_command_plans_anew_with_what_was_measured(planner: Command, here: P
     assert document["next"] == "planner plan advised/fleet.yaml --out advised-planned"
     scenario = yaml.safe_load(Path(f"advised/scenarios/{CHAT}.yaml").read_text())
     assert scenario["cost"]["calibration"] == f"../calibrations/{CHAT}.yaml"
+    fleet = yaml.safe_load(Path("advised/fleet.yaml").read_text())
+    assert fleet["services"][0]["cost"]["calibration"] == f"calibrations/{CHAT}.yaml"
     assert planner("check", f"advised/scenarios/{CHAT}.yaml").status == EXIT_DONE
     planned = planner(*document["next"].split()[1:])
     assert planned.status == EXIT_DONE, planned.err
