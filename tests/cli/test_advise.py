@@ -58,7 +58,7 @@ def test_engines_a_fifth_slower_are_found(here: Path, rate_rps: float) -> None:
 
 def test_engines_that_idle_tell_no_pace(here: Path) -> None:
     assert here
-    (service,) = advised(1.5).advice.services
+    (service,) = advised(0.4).advice.services
     assert service.paces == ()
     assert any("It idles" in note for note in service.notes)
 
