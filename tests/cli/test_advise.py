@@ -11,13 +11,16 @@ import pytest
 import yaml
 from command_line import Command
 from foreign_metrics import CHAT, FOLDER, LEVELS, WORKLOAD, found, rows_of, service_of, terms
-from observed_answers import answer, on_other_gpus, write
+from observed_answers import answer, on_other_gpus, series, write
 
+import planner
 from planner import files
 from planner.domain.advice import AdviceKind
-from planner.domain.serving.observed import Quantity
+from planner.domain.serving.observed import ISLAND, PLAN, Quantity
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE
+from planner.export import island_labels
 from planner.runs.live.advice.advising import AdvisedFolder, advise
+from planner.runs.live.advice.asking import label_of
 from planner.runs.live.advice.changes import fewer_copies
 from planner.runs.live.advice.finding import Hints, find_engines, objects_of_folder
 from planner.runs.live.advice.rebuilding import Measured, rebuilt
@@ -28,8 +31,11 @@ SLO = [word for key, value in LEVELS.items() for word in ("--slo", f"{key}={valu
 ASKED = ("--manifests", str(FOLDER), "--workload", WORKLOAD, *SLO)
 
 
-def advised(rate_rps: float, pace: float = SLOW, *, without: tuple[Quantity, ...] = ()) -> AdvisedFolder:
+def advised(
+    rate_rps: float, pace: float = SLOW, *, without: tuple[Quantity, ...] = (), ranks: float = 4
+) -> AdvisedFolder:
     rows = [row for row in rows_of(CHAT, pace, rate_rps) if Quantity(row[0]["__name__"]) not in without]
+    rows = [(row, ranks if row["__name__"] == Quantity.RANKS.value else value) for row, value in rows]
     path = write(Path("answer.json"), answer(rows))
     chat = tuple(service for service in found().services if service.name == CHAT)
     only = replace(found(), services=chat, gaps=())
@@ -48,6 +54,13 @@ def test_engines_a_fifth_slower_are_found(here: Path, rate_rps: float) -> None:
     assert service.promise_rps == pytest.approx(truth.outlook.promise_rps, rel=0.03)
     assert service.predicted_rps > 1.15 * service.promise_rps
     assert service.rate_rps == pytest.approx(rate_rps, rel=0.1)
+
+
+def test_engines_that_idle_tell_no_pace(here: Path) -> None:
+    assert here
+    (service,) = advised(0.4).advice.services
+    assert service.paces == ()
+    assert any("It idles" in note for note in service.notes)
 
 
 def test_engines_as_predicted_keep_their_pace(here: Path) -> None:
@@ -105,6 +118,73 @@ def test_without_the_time_per_token_there_is_no_pace(here: Path) -> None:
     assert any("no pace" in note for note in service.notes)
 
 
+def test_a_rate_that_is_known_in_part_is_not_taken_for_all(here: Path) -> None:
+    """Of two of four servers: nothing is said to be idle, but how fast they are is known."""
+    assert here
+    (service,) = advised(5.0, ranks=2).advice.services
+    assert (service.rate_rps, service.wasted_usd_per_hour) == (None, None)
+    assert any("2 of its 4 servers are scraped" in note for note in service.notes)
+    assert service.paces[0][1] == pytest.approx(SLOW, rel=0.03)
+
+
+SPLIT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: sgl-{role}, namespace: pd}}
+spec:
+  replicas: {copies}
+  template:
+    spec:
+      nodeSelector: {{nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}}
+      containers:
+        - name: s
+          image: lmsysorg/sglang:v0.5.23
+          command: [python3, -m, sglang.launch_server]
+          args: [--model-path, meta-llama/Llama-3.1-70B-Instruct, --tp, "{tp}", --disaggregation-mode, {role},
+                 --max-running-requests, "64", --chunked-prefill-size, "8192"]
+          resources: {{limits: {{nvidia.com/gpu: "{tp}"}}}}
+"""
+
+
+def test_servers_of_one_phase_each(here: Path) -> None:
+    """Decode tells its steps; prefill for which nobody waits is taken to be as slow. Half of it alone is a gap."""
+    (here / "pd").mkdir()
+    for role, copies, tp in (("prefill", 4, 4), ("decode", 3, 8)):
+        (here / f"pd/{role}.yaml").write_text(SPLIT.format(role=role, copies=copies, tp=tp))
+    engines = find_engines(objects_of_folder(here / "pd"), Hints(), "pd")
+    (service,) = engines.services
+    plain = rebuilt(service, terms())
+    slow = on_other_gpus(plain.plan, SLOW)
+    labels = {label: label_of(service, plain.islands[island]) for label, island in island_labels(slow).items()}
+    rows = [
+        ({**row, PLAN: service.name, ISLAND: labels[row[ISLAND]]}, value)
+        for row, value in series(slow, slow.scenario.workload, 0.5 * slow.throughput_rps)
+    ]
+    told = files.load_answers([write(here / "answer.json", answer(rows))], sparse=True)
+    (advice,) = advise(engines, terms(), told, source="pd", out=Path("advised")).advice.services
+    assert advice.paces == (("H100", pytest.approx(SLOW, rel=0.03)),)
+    truth = rebuilt(service, terms(), Measured(calibration=slow.scenario.cost.calibration)).plan
+    assert advice.promise_rps == pytest.approx(truth.outlook.promise_rps, rel=0.03)
+    assert any("as decode servers do" in note for note in advice.notes)
+    (here / "pd/decode.yaml").unlink()
+    half = find_engines(objects_of_folder(here / "pd"), Hints(), "pd")
+    ((_, reasons),) = advise(half, terms(), (), source="pd", out=Path("advised")).advice.gaps
+    assert "must have servers of both phases, has none of decode" in reasons[0]
+
+
+def test_notebooks_ask_for_it_too(here: Path) -> None:
+    write(here / "answer.json", answer(list(rows_of(CHAT, SLOW, 5.0))))
+    advice = planner.advise("answer.json", manifests=FOLDER, workload=WORKLOAD, slo=LEVELS, out="advised")
+    assert set(advice.frame["name"]) == {deployment.name for deployment in found().deployments}
+    assert advice.changes[0].summary == "serving/chat-llama70b-deployment-vllm from 4 to 2 copies"
+    assert "save" in repr(advice)
+    assert "What runs" in advice.summary()
+    assert advice._repr_html_().startswith("<")
+    assert Path("advised/changes/1/plan.json").exists()
+    with pytest.raises(planner.InputError, match="in one way"):
+        planner.advise(workload=WORKLOAD)
+
+
 def test_a_folder_that_everything_else_reads(planner: Command, here: Path) -> None:
     """Answers of one service of three; its run is verified, replayed, explained and exported as any."""
     write(here / "answer.json", answer(list(rows_of(CHAT, SLOW, 5.0))))
@@ -132,11 +212,16 @@ def test_a_folder_that_everything_else_reads(planner: Command, here: Path) -> No
 
 def test_one_command_plans_anew_with_what_was_measured(planner: Command, here: Path) -> None:
     write(here / "answer.json", answer(list(rows_of(CHAT, SLOW, 5.0))))
-    words = ("--rps", "qwen3-30b-a3b=6", "--rps", "qwen3-32b=6", "--out", "advised", "--quiet", "--json")
-    document = planner("advise", "answer.json", *ASKED, *words).json
+    (here / "two").mkdir()
+    for name in ("chat.yaml", "sglang.yaml"):
+        shutil.copy(FOLDER / name, here / "two" / name)
+    words = ("--manifests", "two", "--workload", WORKLOAD, "--rps", "qwen3-30b-a3b=6", "--out", "advised", "--json")
+    document = planner("advise", "answer.json", *words, *SLO).json
     assert document["next"] == "planner plan advised/fleet.yaml --out advised-planned"
     scenario = yaml.safe_load(Path(f"advised/scenarios/{CHAT}.yaml").read_text())
     assert scenario["cost"]["calibration"] == f"../calibrations/{CHAT}.yaml"
+    fleet = yaml.safe_load(Path("advised/fleet.yaml").read_text())
+    assert fleet["services"][0]["cost"]["calibration"] == f"calibrations/{CHAT}.yaml"
     assert planner("check", f"advised/scenarios/{CHAT}.yaml").status == EXIT_DONE
     planned = planner(*document["next"].split()[1:])
     assert planned.status == EXIT_DONE, planned.err
@@ -232,11 +317,50 @@ def test_what_cannot_be_judged_is_a_gap_and_no_error(planner: Command, here: Pat
 
 
 def test_hints_of_the_user_settle_gaps(planner: Command, here: Path) -> None:
-    assert here
-    done = planner("advise", *ASKED, "--gpu", "large=H100", "--gpu", "odd=H100", "--model", "odd=qwen3-8b", "--json")
+    (here / "two").mkdir()
+    for name in ("large.yaml", "others.yaml"):
+        shutil.copy(FOLDER / name, here / "two" / name)
+    hints = ("--gpu", "large=H100", "--gpu", "odd=H100", "--model", "odd=qwen3-8b")
+    done = planner("advise", "--manifests", "two", *hints, "--json")
     reasons = {row["name"]: " ".join(row["reasons"]) for row in done.json["not_judged"]}
     assert reasons["odd"] == "its degrees take 8 GPUs a copy, and its pods claim 4"
     assert "pipeline" in reasons["large"]
+
+
+def node(name: str, product: str, **spec: object) -> dict[str, object]:
+    labels = {"nvidia.com/gpu.product": product}
+    return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec,
+            "status": {"allocatable": {"nvidia.com/gpu": "8"}}}  # fmt: skip
+
+
+def pod(name: str, on: str, gpus: int) -> dict[str, object]:
+    container = {"name": "c", "image": "x", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
+    owned = {"name": name, "namespace": "serving", "ownerReferences": [{"kind": "ReplicaSet"}]}
+    return {"kind": "Pod", "metadata": owned, "spec": {"nodeName": on, "containers": [container]}}
+
+
+def test_nodes_tell_gpu_types_and_what_is_free(here: Path) -> None:
+    """Of pods by their nodes; of a deployment whose pods are not listed by all nodes, where these are of one type."""
+    (here / "folder").mkdir()
+    text = (FOLDER / "summarise.yaml").read_text()
+    deployment = text[: text.index("      affinity:")] + text[text.index("      containers:") :]
+
+    def found_with(*objects: dict[str, object]) -> tuple[str, str, object]:
+        (here / "folder/a.yaml").write_text(f"{deployment}---\n{yaml.safe_dump_all(objects)}")
+        engines = find_engines(objects_of_folder(here / "folder"), Hints(), "x")
+        (running,) = engines.deployments
+        return running.gpu, running.gpu_source, engines.free
+
+    h100, h200 = "NVIDIA-H100-80GB-HBM3", "NVIDIA-H200"
+    mine, other = pod("summarise-5f-aa", "n2", 2), pod("else", "n2", 4)
+    assert found_with(node("n1", h100), node("n2", h200), mine, other) == (
+        "H200", "the nodes that its pods are on", {"H100": 8, "H200": 2},
+    )  # fmt: skip
+    assert found_with(node("n1", h100), node("n2", h100, unschedulable=True)) == (
+        "H100", "all GPU nodes, which are of one type", {"H100": 4},
+    )  # fmt: skip
+    assert found_with(node("n1", h100), node("n2", h200))[0] == ""
+    assert found_with() == ("", "", None)
 
 
 def test_queries_are_printed(planner: Command, here: Path) -> None:

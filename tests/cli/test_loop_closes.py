@@ -32,7 +32,7 @@ H100, H200 = "NVIDIA-H100-80GB-HBM3", "NVIDIA-H200"
 CHAT, CODE = "llama-3-1-70b", "qwen3-30b-a3b"
 CHAT_RPS, CODE_RPS = 18.0, 30.0
 WINDOW = "15s"
-RULES = {"smooth_s": 6, "dwell_s": 6, "headroom": 0.9, "retry_s": 5}
+RULES = {"smooth_s": 6, "dwell_s": 6, "headroom": 1.5, "retry_s": 5}
 PATIENCE_S = 150.0
 
 

@@ -116,6 +116,7 @@ GUIDES = (
     "defragmentation",
     "manifests",
     "observing",
+    "advising",
     "watching",
     "results",
 )

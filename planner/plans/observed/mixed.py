@@ -23,9 +23,12 @@ from planner.domain.efficiency import BOUNDS
 from planner.domain.serving.observed import ObservedSeries, Quantity
 from planner.evaluation.buckets.priced import priced_buckets
 from planner.plans.observed.loads import Loads, loads_of
-from planner.plans.observed.steps import BUSY
 from planner.units import MS_PER_S
 from planner.workload import question_of
+
+BUSY = 0.8
+"""Share of the time that servers must work: of one or two sequences the pace of replays came out up to 3 % too high,
+and promises within levels fall faster than it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +105,12 @@ def paced_calibration(plan: Plan, paces: Sequence[MixedPace], name: str) -> Cali
     new = {(factor.name, factor.family) for factor in factors}
     others = [factor for factor in (base.factors if base else ()) if (factor.name, factor.family) not in new]
     return Calibration(name=name, factors=(*factors, *others), bands=base.bands if base else ())
+
+
+def slowed_prefill(plan: Plan, gpu: str, pace: float) -> Factor:
+    """The factor of prefill on a GPU type that goes at a pace of the plan's own."""
+    here = place(gpu, known_as(plan.scenario.model), plan.scenario.cost.engine)
+    return _factor(f"pace_{Phase.PREFILL}", here, pace, plan.scenario.cost.calibration, gpu, plan)
 
 
 def _factor(name: str, here: str, pace: float, base: Calibration | None, gpu: str, plan: Plan) -> Factor:

@@ -134,17 +134,13 @@ def _judged(service: RunningService, terms: Terms, series: Sequence[ObservedSeri
         needed_rps=None if rate is None else terms.needed_rps(rate),
         predicted_rps=predicted_rps,
         promise_rps=now.plan.outlook.promise_rps,
-        paces=() if observed is None else _paces(observed),
+        paces=() if observed is None else observed.paces,
         rent_usd_per_hour=now.rent_usd_per_hour,
         wasted_usd_per_hour=wasted,
         breaks=(*_breaks(now, observed), *_missing(now, terms, fewest)),
         notes=tuple(_notes(now, observed, terms)),
     )
     return _Judged(advice=advice, rebuilt=now, changes=changes_of(now, terms))
-
-
-def _paces(observed: ObservedService) -> tuple[tuple[str, float], ...]:
-    return tuple((pace.gpu, pace.pace) for pace in observed.paces if not pace.why_not)
 
 
 def _breaks(service: RebuiltService, observed: ObservedService | None) -> Iterator[str]:
@@ -259,7 +255,7 @@ def _notes(service: RebuiltService, observed: ObservedService | None, terms: Ter
         yield "No metrics tell of it: figures are predictions, not calibrated."
         return
     for deployment in observed.untold:
-        yield f"No metrics tell of {deployment.label}: its share of the load is not known, and it counts as idle."
+        yield f"No metrics tell of {deployment.label}: the rate of the service is not known."
     yield from observed.notes
     yield from _other_lengths(service, observed)
 

@@ -3,7 +3,7 @@ of the model where one deployment alone has it."""
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -16,7 +16,7 @@ from planner.export import slug
 from planner.export.objects.operating.queries import foreign_queries
 from planner.plans.observed.compare import compare_observed, observed_calibration
 from planner.plans.observed.loads import Loads, loads_of
-from planner.plans.observed.mixed import MixedPace, mixed_paces, paced_calibration, splits
+from planner.plans.observed.mixed import mixed_paces, paced_calibration, slowed_prefill, splits
 from planner.runs.live import lengths
 from planner.runs.live.advice.finding import RunningService
 from planner.runs.live.advice.rebuilding import Measured, RebuiltService
@@ -27,11 +27,12 @@ WINDOW = "1h"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedService:
-    """What a service told. `loads`: by island of its plan; `paces`: of servers of both phases; `untold`: deployments
+    """What a service told. `loads`: by island of its plan; `paces`: GPU type, and measured over predicted speed, of
+    each that tells; `untold`: deployments
     of which nothing came; `notes`: what could not be taken."""
 
     loads: Loads
-    paces: tuple[MixedPace, ...]
+    paces: tuple[tuple[str, float], ...]
     calibration: Calibration | None
     measured: Measured
     untold: tuple[RunningDeployment, ...] = ()
@@ -128,8 +129,22 @@ def observed_service(rebuilt: RebuiltService, series: Sequence[ObservedSeries]) 
     if not any(item.value for item in of_service if item.quantity is Quantity.REQUESTS):
         return None
     loads = loads_of(rebuilt.plan, of_service, labels, service.name)
-    measured = Measured(rate_rps=loads.rate_rps, cached=_cached(loads))
-    return ObservedService(loads=loads, paces=(), calibration=None, measured=measured, untold=untold)
+    partly = tuple(_partly_scraped(rebuilt, loads))
+    # a part of the rate would make copies look idle that are not
+    rate_rps = 0.0 if untold or partly else loads.rate_rps
+    measured = Measured(rate_rps=rate_rps, cached=_cached(loads))
+    return ObservedService(loads=loads, paces=(), calibration=None, measured=measured, untold=untold, notes=partly)
+
+
+def _partly_scraped(rebuilt: RebuiltService, loads: Loads) -> Iterator[str]:
+    """A sentence for each deployment of which fewer servers are scraped than run."""
+    for pool in rebuilt.plan.outlook.pools:
+        ranks = loads.value(pool.island, Quantity.RANKS)
+        if ranks is not None and ranks < pool.count:
+            yield (
+                f"{rebuilt.islands[pool.island].label}: {ranks:g} of its {pool.count} servers are scraped, so that "
+                "its rate is not known."
+            )
 
 
 def with_paces(observed: ObservedService, rebuilt: RebuiltService, series: Sequence[ObservedSeries]) -> ObservedService:
@@ -140,30 +155,57 @@ def with_paces(observed: ObservedService, rebuilt: RebuiltService, series: Seque
     spoken = {label for label, island in labels.items() if rebuilt.islands[island] not in silent}
     of_service = [item for item in series if item.plan == service.name and item.island in spoken]
     paces = mixed_paces(plan, of_service, labels, service.name)
-    notes = [f"{rebuilt.islands[pace.island].name}: no pace. {pace.why_not}" for pace in paces if pace.why_not]
+    notes = list(observed.notes)
+    notes += [f"{rebuilt.islands[pace.island].name}: no pace. {pace.why_not}" for pace in paces if pace.why_not]
     calibration = paced_calibration(plan, paces, f"{service.name}-observed")
+    speeds = [(pace.gpu, pace.pace) for pace in paces if not pace.why_not]
     if splits(plan):
-        calibration, more = _of_steps(plan, of_service, labels, service.name, calibration)
-        notes += more
+        of_steps = _of_steps(plan, of_service, labels, service.name, calibration)
+        calibration = of_steps.calibration
+        speeds += of_steps.paces
+        notes += of_steps.notes
     measured = replace(observed.measured, calibration=calibration)
     loads = replace(observed.loads, plan=plan)
-    return replace(observed, loads=loads, paces=paces, calibration=calibration, measured=measured, notes=tuple(notes))
+    return replace(
+        observed, loads=loads, paces=tuple(speeds), calibration=calibration, measured=measured, notes=tuple(notes)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Steps:
+    """What steps of servers of one phase say: a calibration, GPU type and pace of each, notes."""
+
+    calibration: Calibration | None
+    paces: tuple[tuple[str, float], ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def _of_steps(
     plan: Plan, series: Sequence[ObservedSeries], labels: Mapping[str, str], name: str, base: Calibration | None
-) -> tuple[Calibration | None, list[str]]:
-    """With the steps of servers of one phase."""
+) -> _Steps:
+    """With the steps of servers of one phase, over a calibration `base` of others. Prefill servers for which nobody
+    waits tell no step: they are taken to be as slow as the decode servers of their GPU type, and never faster than
+    predicted."""
     observation = compare_observed(plan, series, labels, name)
     phases = (Phase.PREFILL, Phase.DECODE)
     notes = [f"{i.island}: no step time. {i.why_not}" for i in observation.islands if i.why_not and i.phase in phases]
     try:
-        fit = observed_calibration(plan, observation, f"{name}-observed")
+        fit = observed_calibration(plan, observation, f"{name}-observed").calibration
     except InputError:
-        return base, notes  # the notes say why
-    factors = {(factor.name, factor.family): factor for factor in (*(base.factors if base else ()),)}
-    factors |= {(factor.name, factor.family): factor for factor in fit.calibration.factors}
-    return replace(fit.calibration, factors=tuple(factors.values())), notes
+        return _Steps(calibration=base, notes=tuple(notes))  # the notes say why
+    factors = {(factor.name, factor.family): factor for factor in (*(base.factors if base else ()), *fit.factors)}
+    paces = {(i.gpu, i.phase): i.pace for i in observation.islands if i.pace is not None}
+    for island in observation.islands:
+        of_decode = paces.get((island.gpu, Phase.DECODE))
+        if island.phase is Phase.PREFILL and (island.gpu, island.phase) not in paces and of_decode is not None:
+            slower = slowed_prefill(plan, island.gpu, min(1.0, of_decode))
+            factors[slower.name, slower.family] = slower
+            notes.append(f"{island.island}: taken to go at {min(1.0, of_decode):.0%}, as decode servers do.")
+    return _Steps(
+        calibration=replace(fit, factors=tuple(factors.values())),
+        paces=tuple((gpu, pace) for (gpu, _), pace in paces.items()),
+        notes=tuple(notes),
+    )
 
 
 def _cached(loads: Loads) -> float:

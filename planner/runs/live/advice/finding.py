@@ -5,6 +5,7 @@ else by the GPU nodes that there are, where these are all of one type.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -108,7 +109,7 @@ def find_engines(objects: Sequence[ForeignObject], hints: Hints, origin: str) ->
         else:
             readable.append((deployment, model, spec))
     return FoundEngines(
-        services=tuple(_services(readable)), gaps=tuple(gaps), objects=len(objects), free=_free(objects, specs)
+        services=tuple(_services(readable)), gaps=tuple(gaps), objects=len(objects), free=_free(objects, typed, specs)
     )
 
 
@@ -217,21 +218,27 @@ def _gpus_of_node(node: ForeignObject) -> int:
     return sum(int(count) for count in counts if count.isdecimal())
 
 
-def _free(objects: Sequence[ForeignObject], specs: Mapping[str, GpuSpec]) -> dict[str, int] | None:
-    """GPUs of nodes less those that pods on them claim."""
+def _free(
+    objects: Sequence[ForeignObject], deployments: Sequence[RunningDeployment], specs: Mapping[str, GpuSpec]
+) -> dict[str, int] | None:
+    """GPUs of nodes that take pods, less those that pods on them claim, or that deployments do, whose pods may not be
+    listed, where these claim more."""
     nodes = {item.name: item for item in objects if item.kind == "Node"}
     if not nodes:
         return None
-    free: dict[str, int] = {}
     types = {name: gpu_of_labels(_labels(node), specs) for name, node in nodes.items()}
+    totals, of_pods, of_deployments = Counter[str](), Counter[str](), Counter[str]()
     for name, node in nodes.items():
-        if types[name] and _gpus_of_node(node):
-            free[types[name]] = free.get(types[name], 0) + _gpus_of_node(node)
+        spec = node.body.get("spec")
+        if types[name] and not (isinstance(spec, Mapping) and spec.get("unschedulable")):
+            totals[types[name]] += _gpus_of_node(node)
     for item in objects:
         spec = item.body.get("spec")
-        if item.kind == "Pod" and isinstance(spec, Mapping) and types.get(str(spec.get("nodeName")), "") in free:
-            free[types[str(spec["nodeName"])]] -= _claimed(spec)
-    return {gpu: max(0, count) for gpu, count in free.items()}
+        if item.kind == "Pod" and isinstance(spec, Mapping):
+            of_pods[types.get(str(spec.get("nodeName")), "")] += _claimed(spec)
+    for deployment in deployments:
+        of_deployments[deployment.gpu] += deployment.claimed_gpus
+    return {gpu: max(0, total - max(of_pods[gpu], of_deployments[gpu])) for gpu, total in totals.items() if total}
 
 
 def _claimed(spec: Mapping[str, Any]) -> int:
