@@ -9,6 +9,7 @@ measured by hand, where, and no test would notice.
 import re
 from collections.abc import Callable
 from functools import cache
+from inspect import signature
 
 from documentation import ROOT, TEXTS
 
@@ -41,6 +42,9 @@ from planner.report.buckets.headline import SURE_ENOUGH
 from planner.report.plan.certificate import CLOSE as TABLE_GAP_CLOSE
 from planner.report.plan.certificate import CLOSE_POOLS as GAP_CLOSE
 from planner.runs.batches.dask_engine.executor import PATIENCE_S
+from planner.runs.live.advice.options import Typed
+from planner.runs.live.api_sessions import PAGE
+from planner.runs.live.nodes import GRACE_S
 from planner.workload.tallies import WINDOWS_S
 
 Value = Callable[[], object]
@@ -154,13 +158,18 @@ DERIVED: dict[str, list[tuple[str, Value]]] = {
         ("keep {} of their steps' pace", lambda: percent(round(BUILT_IN.factor("prefill_pool", "nvidia").value, 2))),
         ("vLLM's is {0}, SGLang's {0} less", lambda: ENGINE_MEMORY_SHARE),
     ],
-    "placement": [("and {} W a CPU package at work", lambda: f"{DEFAULT_CPU.full_w:g}")],
+    "placement": [
+        ("and {} W a CPU package at work", lambda: f"{DEFAULT_CPU.full_w:g}"),
+        ("FlexTopo objects, {} a page", lambda: PAGE),
+    ],
+    "advising": [("`--least-servers` ({}) copies", lambda: signature(Typed.of).parameters["least_servers"].default)],
     "manifests": [
         ("has to go first sleeps {} s", lambda: LEAVING_S),
         ("of equal speed alone (within {})", lambda: percent(EQUAL_WITHIN)),
         ("tables of more than {} intervals", lambda: MOST_BY_SPEED),
     ],
     "watching": [
+        ("not been ready for {:g} seconds", lambda: GRACE_S),
         ("within {} (`--give-up`)", lambda: percent(WATCH.give_up)),
         ("a headroom of {};", lambda: percent(WATCH.headroom)),
         ("the median load of {:.0f} minutes", lambda: WATCH.smooth_s / 60),
@@ -467,6 +476,11 @@ ONCE: dict[str, dict[str, str]] = {
     "schedules": {"| command | USD |": "its own commands", "All changes together touch": "the same"},
     "traces-and-costs": {"(2 GB and more in decode)": "DeepEP's own words"},
     "watching": {"On made-up days with 10 % noise": "days of tests/replanning/watched_feeds.py, in full"},
+    "observing": {
+        "the worst of P50, P90 and P99": "all workloads in the classes of each engine, as tests/runs/test_metered_lengths.py",
+        "A plan for DeepSeek-V3 on 64 GPUs": "the same",
+        "Qwen3-30B-A3B on 32 GPUs": "the same",
+    },
     "studies": {
         "| figure | what | paper": "`planner study pwr` on openb's further traces",
         "| policy | as good as": "planner.studies.spot.exact on 40 drawn instances",
