@@ -476,11 +476,7 @@ ONCE: dict[str, dict[str, str]] = {
     "schedules": {"| command | USD |": "its own commands", "All changes together touch": "the same"},
     "traces-and-costs": {"(2 GB and more in decode)": "DeepEP's own words"},
     "watching": {"On made-up days with 10 % noise": "days of tests/replanning/watched_feeds.py, in full"},
-    "observing": {
-        "the worst of P50, P90 and P99": "all workloads in the classes of each engine, as tests/runs/test_metered_lengths.py",
-        "A plan for DeepSeek-V3 on 64 GPUs": "the same",
-        "Qwen3-30B-A3B on 32 GPUs": "the same",
-    },
+    "observing": {"the worst of P50": "all workloads in each engine's classes, as tests/runs/test_metered_lengths.py"},
     "studies": {
         "| figure | what | paper": "`planner study pwr` on openb's further traces",
         "| policy | as good as": "planner.studies.spot.exact on 40 drawn instances",
