@@ -153,8 +153,10 @@ def rbac_text(commands: Iterable[str] = (), namespace: str = "default") -> str:
         },
     ]
     comments = (
-        f"What `planner {', '.join(chosen)}` list of a cluster; nothing is written, and no secret is read.",
-        f"Apply it, then: kubectl create token {NAME} --namespace {namespace}",
+        *(f"What `planner {command}` lists of a cluster." for command in chosen),
+        "Nothing is written, and no secret is read.",
+        "Apply it, then take a token:",
+        f"kubectl create token {NAME} -n {namespace}",
     )
     return yaml_text(comments, documents)
 
