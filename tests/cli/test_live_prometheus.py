@@ -166,6 +166,7 @@ def test_what_is_no_prometheus_is_refused(planner: Command, run: Path, reply: Re
     [
         (("--prometheus", "ftp://localhost"), "must be an address as http://localhost:9090"),
         (("--prometheus", "localhost:9090"), "must be an address as http://localhost:9090"),
+        (("--prometheus", "http://[::1:9090"), "must be an address as http://localhost:9090"),
         (("--prometheus", "http://me:password@localhost"), "must hold no user and no password"),
         (("--prometheus", "http://prometheus.example:9090", "--token-file", "token"), "must be https where a token"),
         (("--prometheus", "http://127.0.0.1:1"), "must answer within"),

@@ -61,7 +61,6 @@ def command(
 ) -> None:
     """Load what serves a plan with its own mix, within bounds: which levels hold, and what to calibrate."""
     from planner import files
-    from planner.runs.live.addresses import secret_of
     from planner.runs.live.proving import settings as proof_settings
     from planner.runs.live.proving.proving import PreparedProof
     from planner.runs.live.proving.writing import NAMES, proof_files
@@ -80,7 +79,7 @@ def command(
         seed=seed,
         warm_up=warm_up,
         bytes_per_token=bytes_per_token,
-        key=secret_of(proof_settings.KEY, key_file, "--key-file"),
+        key=proof_settings.SECRET.word(key_file),
         programs=dict(read_generator(text) for text in program or ()),
     )
     proof_settings.check_proof(settings)
