@@ -252,6 +252,9 @@ def advice_frame(advice: Advice) -> Frame:
     return exact_deployments(advice).frame()
 
 
+ADVICE_FILES = ("advise.md", "advise.csv", "changes.csv", "advise.json")
+
+
 def advice_files(advice: Advice) -> dict[str, bytes]:
     """advise.md, advise.json, advise.csv (a row a deployment) and changes.csv."""
     document = json.dumps(advice_document(advice), indent=2, ensure_ascii=False, allow_nan=False)
@@ -261,8 +264,3 @@ def advice_files(advice: Advice) -> dict[str, bytes]:
         "changes.csv": table_of(_EXACT_CHANGE, advice.changes).csv(),
         "advise.json": f"{document}\n".encode(),
     }
-
-
-def advice_file_names() -> tuple[str, ...]:
-    """Of all of these."""
-    return ("advise.md", "advise.csv", "changes.csv", "advise.json")

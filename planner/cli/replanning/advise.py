@@ -80,7 +80,7 @@ def command(
     from planner import files
     from planner.runs.live.advice import advising
     from planner.runs.live.advice.asking import queries_of
-    from planner.runs.live.advice.options import Typed
+    from planner.runs.live.advice.options import terms_of
     from planner.runs.live.advice.sources import Sources, advised_of
 
     if manifests is not None and cluster.kubernetes:
@@ -88,7 +88,7 @@ def command(
     places = Sources(
         manifests=manifests, cluster=cluster.cluster(), prometheus=source.source(), answers=tuple(answers or ())
     )
-    typed = Typed.of(
+    terms = terms_of(
         workload=workload or [],
         slo=slo or [],
         rps=rps or [],
@@ -103,14 +103,14 @@ def command(
     )
     if out is not None and not queries:
         files.claim_folder(out, advising.KINDS, force=force)
-    engines, notes = places.engines(typed)
+    engines, notes = places.engines(terms)
     if queries:
-        shared_options.show_queries(queries_of(engines.services, typed.window), "planner advise ...", as_json=json)
+        shared_options.show_queries(queries_of(engines.services, terms.window), "planner advise ...", as_json=json)
         return
     tell = (lambda _step: None) if quiet or json else screen.show_note
-    advised = advised_of(places, engines, typed, out or Path("advised"), tell)
+    advised = advised_of(places, engines, terms, out or Path("advised"), tell)
     if out is not None:
-        advising.write_advice(out, advised, force=force)
+        files.write_folder(out, advised.files, force=force, kinds=advising.KINDS)
     _show(advised, out, as_json=json)
     for note in notes:
         screen.show_warning(note)
