@@ -116,7 +116,7 @@ def _judged(service: RunningService, terms: Terms, series: Sequence[ObservedSeri
         loaded = rebuilt(service, terms, observed.measured)
         predicted_rps = loaded.plan.outlook.promise_rps
         observed = with_paces(observed, loaded, series)
-        now = rebuilt(service, terms, observed.measured) if observed.calibration else loaded
+        now = rebuilt(service, terms, observed.measured) if observed.measured.calibration else loaded
     rate = now.measured.rate_rps or None
     state, fewest = Pooled.of(now), fewer_copies(now, terms)
     wasted = None if rate is None else 0.0
