@@ -50,16 +50,6 @@ _EXACT_CHANGE: tuple[Column[AdvisedChange], ...] = fields(
 )
 
 
-def services_table(advice: Advice) -> Table[ServiceAdvice]:
-    """A row a service, in words."""
-    return table_of(_SERVICE, advice.services)
-
-
-def changes_table(advice: Advice) -> Table[AdvisedChange]:
-    """A row a change, in words."""
-    return table_of(_CHANGE, advice.changes)
-
-
 def advice_verdict(advice: Advice) -> str:
     """The advice in a sentence or two."""
     count = sum(len(service.deployments) for service in advice.services)
@@ -85,7 +75,7 @@ def advice_page(advice: Advice) -> Page:
     )
     broken = [f"**{escaped(s.name)}**: {escaped(line)}" for s in advice.services for line in s.breaks]
     notes = [f"**{escaped(s.name)}**: {escaped(line)}" for s in advice.services for line in s.notes]
-    services = (services_table(advice).block(),) if advice.services else paragraphs("None can be judged.")
+    services = (table_of(_SERVICE, advice.services).block(),) if advice.services else paragraphs("None can be judged.")
     return Page(
         title="What runs, and what to change of it",
         verdict=escaped(advice_verdict(advice)),
@@ -110,7 +100,7 @@ def _changes(advice: Advice) -> tuple[Block, ...]:
         "Each change goes on top of those before it. First what makes promises cover what comes, then what saves most "
         f"for each server that it touches. {further}"
     )
-    return (changes_table(advice).block(), *paragraphs(basis))
+    return (table_of(_CHANGE, advice.changes).block(), *paragraphs(basis))
 
 
 def _steps(number: int, change: AdvisedChange) -> Section:
