@@ -234,7 +234,7 @@ def _engines(item: ForeignObject, path: str, spec: Mapping[str, Any], maps: Conf
         start = engine_start(dialect, words)
         if gaps:
             start = replace(start, gaps=())
-        gpus, resource, unread = _gpus_of(container)
+        gpus, unread = _gpus_of(container)
         place = f"{path}.containers[{container.get('name', '')}]"
         faults = [f"{place}: {reason}" for reason in (*gaps, *unread)]
         yield RunningDeployment(
@@ -247,7 +247,6 @@ def _engines(item: ForeignObject, path: str, spec: Mapping[str, Any], maps: Conf
             version=image_version(image),
             copies=1,
             pod_gpus=gpus,
-            resource=resource,
             node_labels=tuple(sorted(_chosen_labels(spec).items())),
             pods=re.escape(item.name).replace(r"\-", "-") + _TAILS.get(item.kind, ".*"),
             gaps=tuple(faults),
@@ -276,21 +275,21 @@ def _command(
                          "which nothing can be read",)  # fmt: skip
 
 
-def _gpus_of(container: Mapping[str, Any]) -> tuple[int, str, tuple[str, ...]]:
-    """GPUs that a container claims, the resource's name, and what is claimed otherwise."""
+def _gpus_of(container: Mapping[str, Any]) -> tuple[int, tuple[str, ...]]:
+    """GPUs that a container claims, and what is claimed otherwise."""
     resources = mapping_below(container, "resources")
     for key in ("limits", "requests"):
         amounts = mapping_below(resources, key)
         for resource in GPU_RESOURCES.values():
             count = whole_number(amounts.get(resource, 0))
             if count:
-                return count, resource, ()
+                return count, ()
         parts = [str(name) for name in amounts if _PARTS_OF_GPUS.fullmatch(str(name))]
         if parts:
-            return 0, "", (f"resources.{key}: must claim whole GPUs to be priced, claims {', '.join(parts)}",)
+            return 0, (f"resources.{key}: must claim whole GPUs to be priced, claims {', '.join(parts)}",)
     if resources.get("claims"):
-        return 0, "", ("resources.claims: GPUs must be claimed by an extended resource to be counted, got claims",)
-    return 0, "", ()
+        return 0, ("resources.claims: GPUs must be claimed by an extended resource to be counted, got claims",)
+    return 0, ()
 
 
 def _chosen_labels(spec: Mapping[str, Any]) -> dict[str, str]:
