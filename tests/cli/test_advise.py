@@ -97,7 +97,9 @@ def test_the_fewest_copies_are_the_fewest() -> None:
     grown = fewer_copies(replace(service, measured=Measured(rate_rps=30.0)), terms(free={"H100": 48}))
     assert grown is not None
     assert grown.promise_rps >= terms().needed_rps(30.0)
-    assert grown.with_counts({pool.island: grown.servers - 1}).promise_rps < terms().needed_rps(30.0)
+    assert grown.with_counts(
+        {pool.island: sum(pool.count for pool in grown.pools) - 1}
+    ).promise_rps < terms().needed_rps(30.0)
 
 
 def test_what_is_broken_is_told(here: Path) -> None:

@@ -62,8 +62,6 @@ VLLM_WORDS = Dialect(
         "tp": ("tensor-parallel-size", "tp"),
         "pp": ("pipeline-parallel-size", "pp"),
         "dp": ("data-parallel-size", "dp"),
-        "local": ("data-parallel-size-local", "dpl"),
-        "experts": ("enable-expert-parallel", "ep"),
         "nodes": ("nnodes", "n"),
         "context": ("max-model-len",),
         "sequences": ("max-num-seqs",),
@@ -78,6 +76,7 @@ VLLM_WORDS = Dialect(
     harmless=(
         *(*_COMMON_HARMLESS, "enable-auto-tool-choice", "disable-log-.*", "enable-log-.*", "enable-chunked-prefill"),
         *("dtype", "generation-config", "override-generation-config", "master-.*", "node-rank", "headless", "r"),
+        *("enable-expert-parallel", "ep", "data-parallel-size-local", "dpl"),
         *("data-parallel-(address|rpc-port|start-rank|rank|.*lb|backend|supervisor-port)", "dpa", "dpp", "dpr"),
         *("distributed-executor-backend", "api-server-count", "config-format", "limit-mm-per-prompt", "task"),
         *(
@@ -122,7 +121,6 @@ SGLANG_WORDS = Dialect(
         "pp": ("pp-size", "pipeline-parallel-size", "pp"),
         "dp": ("dp-size", "data-parallel-size", "dp"),
         "groups": ("enable-dp-attention",),
-        "experts": ("ep-size", "expert-parallel-size", "ep"),
         "nodes": ("nnodes",),
         "context": ("context-length",),
         "sequences": ("max-running-requests",),
@@ -138,6 +136,9 @@ SGLANG_WORDS = Dialect(
         *("dtype", "node-rank", "disaggregation-(bootstrap-port|ib-device|transfer-backend)", "enable-cache-report"),
         *(
             "disable-radix-cache",
+            "ep-size",
+            "expert-parallel-size",
+            "ep",
             "watchdog-timeout",
             "random-seed",
             "served-.*",

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from planner.errors import PlannerError
-from planner.runs.live.api_resources import ApiResource, ServerLists, resources_of_kinds
+from planner.runs.live.api_resources import ApiResource, ServerLists
 from planner.runs.live.kubeconfigs import CURRENT, ServerAddress, find_server
 
 INSTALL = 'pip install "llm-fleet-planner[kubernetes]"'
@@ -37,11 +36,6 @@ class Kubernetes:
         from planner.runs.live.api_sessions import read_lists  # noqa: PLC0415  (the client takes a while to load)
 
         return read_lists(self.address, resources, strict=strict)
-
-    def objects(self, kinds: Sequence[str]) -> list[dict[str, Any]]:
-        """Objects of these kinds as documents, each with its kind and apiVersion; raises as `read`. They may hold
-        secrets in environments and annotations: not to be written anywhere."""
-        return self.read(resources_of_kinds(kinds)).documents()
 
 
 def kubernetes_at(context: str = CURRENT, kubeconfig: Path | None = None) -> Kubernetes:
