@@ -133,10 +133,9 @@ def advise(
         least_servers=least_servers,
         window=window,
     )
-    config = None if kubeconfig is None else Path(kubeconfig)
     places = Sources(
         manifests=Path(manifests) if manifests else None,
-        cluster=kubernetes_at(kubernetes, config) if kubernetes else None,
+        cluster=kubernetes_at(kubernetes, kubeconfig) if kubernetes else None,
         prometheus=prometheus_at(prometheus) if prometheus else None,
         answers=tuple(map(Path, answers)),
     )

@@ -38,11 +38,11 @@ class Kubernetes:
         return read_lists(self.address, resources, strict=strict)
 
 
-def kubernetes_at(context: str = CURRENT, kubeconfig: Path | None = None) -> Kubernetes:
+def kubernetes_at(context: str = CURRENT, kubeconfig: str | Path | None = None) -> Kubernetes:
     """The cluster of a context of the kubeconfig, `current`: the current one, or the one that this pod is part of.
 
     Raises InputError where there is no such context or usable server, PlannerError where the client is not installed.
     """
     if find_spec("kubernetes") is None:
         raise PlannerError("Clusters are read by Kubernetes' Python client, which is not installed.", hint=INSTALL)
-    return Kubernetes(address=find_server(context, kubeconfig))
+    return Kubernetes(address=find_server(context, None if kubeconfig is None else Path(kubeconfig)))
