@@ -10,7 +10,7 @@ A node that is not ready may come back: it is lost once it has been so for a whi
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -26,17 +26,15 @@ from planner.files.kubernetes.kubernetes_objects import KubernetesObject, object
 from planner.files.models.gpu_specs import load_gpu_specs
 from planner.files.sections import Section
 from planner.placement.clusters.imported_nodes import JoinRules, join_node
-from planner.runs.live.api_resources import WATCH, ServerLists, resources_of
+from planner.report.kit.quantities import first_names
+from planner.runs.live.api_resources import WATCH, resources_of
 from planner.runs.live.kubernetes import Kubernetes
+from planner.runs.live.loads import clock_notes
 
 GRACE_S = 60.0
 """A kubelet that restarts is back within some seconds; pods are evicted from a node only after 300 s."""
 
-APART_S = 60.0
-"""Between two clocks."""
-
 _NODE = "Node"
-_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +87,9 @@ class NodeFeed:
             values, notes = _by_node(scenario, scenario.cluster, states, label)
         else:
             values, notes = _by_type(scenario, states, label)
+        clock = () if answer.answered_at is None else clock_notes(label, answer.answered_at.timestamp(), now_s)
         server_notes = [f"{label}: {subject}: {text}." for subject, text in answer.notes]
-        return Feed(file=self.name, values=values, notes=(*server_notes, *_clock_notes(answer, now_s, label), *notes))
+        return Feed(file=self.name, values=values, notes=(*server_notes, *clock, *notes))
 
 
 def read_states(documents: Iterable[Section], at: datetime, grace_s: float) -> NodeStates:
@@ -187,7 +186,7 @@ def _by_type(scenario: Scenario, states: NodeStates, label: str) -> tuple[tuple[
         if serving < count and unknown:
             notes.append(
                 f"{label}: {gpu}: fewer than the scenario's are known to serve, and {len(unknown)} nodes with GPUs "
-                f"cannot be told ({_listed(unknown)}): taken as before."
+                f"cannot be told ({first_names(unknown)}): taken as before."
             )
             continue
         values.append(_value(FeedKind.INVENTORY, gpu, float(available), label))
@@ -224,19 +223,4 @@ def _value(kind: FeedKind, name: str, value: float, label: str) -> FeedValue:
 
 def _note(label: str, names: Sequence[str], text: str) -> str:
     noun = "node" if len(names) == 1 else f"{len(names)} nodes"
-    return f"{label}: {noun} {_listed(names)}: {text}." if names else ""
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_SHOWN])
-    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
-
-
-def _clock_notes(answer: ServerLists, now_s: float, label: str) -> Iterator[str]:
-    """In the same words as long as it lasts."""
-    if answer.answered_at is None:
-        return
-    ahead_s = answer.answered_at.timestamp() - now_s
-    if abs(ahead_s) > APART_S:
-        way = "ahead of" if ahead_s > 0 else "behind"
-        yield f"{label}: its clock is more than a minute {way} this machine's: set both."
+    return f"{label}: {noun} {first_names(names)}: {text}." if names else ""
