@@ -202,11 +202,14 @@ def cluster(
     if synthetic is not None:
         return ClusterAtHand(_made_up(synthetic, load, seed, gpus, nodes_per_switch, scattered, name))
     if kubernetes:
-        return ClusterAtHand(_running(kubernetes, kubeconfig, name, gpu_types or {}))
+        from planner.runs.live.kubernetes import kubernetes_at
+
+        server = kubernetes_at(kubernetes, kubeconfig)
+        return ClusterAtHand(_imported(name, gpu_types or {}, kubernetes=server))
     sources = [Path(path) for path in paths]
     if len(sources) == 1 and not _is_list(sources[0]):
         return ClusterAtHand(*_from_file(sources[0]))
-    return ClusterAtHand(_imported(sources, name, gpu_types or {}))
+    return ClusterAtHand(_imported(name, gpu_types or {}, kubectl=tuple(sources)))
 
 
 def nodes_of(cluster: "ClusterAtHand | Cluster | str | Path") -> tuple[Cluster, tuple[InputHash, ...]]:
@@ -233,24 +236,11 @@ def _is_list(path: Path) -> bool:
     return path.suffix.lower() == ".json" and "items" in read_json(path, most_bytes=MOST_OF_A_LIST)
 
 
-def _imported(paths: Sequence[Path], name: str, gpu_types: Mapping[str, str]) -> Cluster:
+def _imported(name: str, gpu_types: Mapping[str, str], **sources: Any) -> Cluster:
     from planner.runs.cluster_import import import_cluster
     from planner.runs.cluster_sources import ClusterSources
 
-    return import_cluster(
-        ClusterSources(name=name or "imported", kubectl=tuple(paths), gpu_types=tuple(gpu_types.items()))
-    )
-
-
-def _running(context: str, kubeconfig: str | Path | None, name: str, gpu_types: Mapping[str, str]) -> Cluster:
-    from planner.runs.cluster_import import import_cluster
-    from planner.runs.cluster_sources import ClusterSources
-    from planner.runs.live.kubernetes import kubernetes_at
-
-    server = kubernetes_at(context, None if kubeconfig is None else Path(kubeconfig))
-    return import_cluster(
-        ClusterSources(name=name or "imported", kubernetes=server, gpu_types=tuple(gpu_types.items()))
-    )
+    return import_cluster(ClusterSources(name=name or "imported", gpu_types=tuple(gpu_types.items()), **sources))
 
 
 def _made_up(

@@ -115,12 +115,12 @@ def advise(
     `workload`, `rps`: of all services, or by service; `gpus`, `models`: of deployments that do not tell; `inventory`:
     all GPUs at hand; `out`: the folder to write. Raises InputError as `planner advise` does.
     """
-    from planner.runs.live.advice.advising import KINDS, write_advice
-    from planner.runs.live.advice.options import Typed
+    from planner.runs.live.advice.advising import KINDS
+    from planner.runs.live.advice.options import terms_of
     from planner.runs.live.advice.sources import Sources, advised_of
     from planner.runs.live.kubernetes import kubernetes_at
 
-    typed = Typed.of(
+    terms = terms_of(
         workload=_texts(workload),
         slo=_texts(slo or {}),
         rps=_texts(rps or {}),
@@ -133,19 +133,18 @@ def advise(
         least_servers=least_servers,
         window=window,
     )
-    config = None if kubeconfig is None else Path(kubeconfig)
     places = Sources(
         manifests=Path(manifests) if manifests else None,
-        cluster=kubernetes_at(kubernetes, config) if kubernetes else None,
+        cluster=kubernetes_at(kubernetes, kubeconfig) if kubernetes else None,
         prometheus=prometheus_at(prometheus) if prometheus else None,
         answers=tuple(map(Path, answers)),
     )
     if out is not None:
         files.claim_folder(Path(out), KINDS, force=force)
-    engines, _ = places.engines(typed)
-    advised = advised_of(places, engines, typed, Path(out or "advised"))
+    engines, _ = places.engines(terms)
+    advised = advised_of(places, engines, terms, Path(out or "advised"))
     if out is not None:
-        write_advice(Path(out), advised, force=force)
+        files.write_folder(Path(out), advised.files, force=force, kinds=KINDS)
     return AdvisedDeployments(advised.advice)
 
 

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from planner.runs.watching.acting import Acting
-    from planner.runs.watching.live_feeds import LiveFeed
-
 
 class WatchAtHand:
     """A watch at hand, as far as it has come. `record` is the frozen log; everything here is read from it.
@@ -163,15 +160,21 @@ def watch(
     Raises InputError, with the first step, for what cannot be used.
     """
     from planner.files.scenario.settings import Setting
+    from planner.runs.live.kubernetes import kubernetes_at
+    from planner.runs.live.prometheus import prometheus_at
+    from planner.runs.watching.acting import Acting
+    from planner.runs.watching.live_feeds import live_feeds
     from planner.runs.watching.watches import WatchJob, watch_settings
     from planner.runs.watching.watches import watch as steps_of
 
     paths = [feeds] if isinstance(feeds, str | Path) else feeds
+    source = prometheus_at(prometheus) if prometheus else None
+    cluster = kubernetes_at(kubernetes, kubeconfig) if kubernetes else None
     job = WatchJob(
         scenario=Path(scenario),
         feeds=tuple(map(Path, paths)),
-        live=(*_load(prometheus, window, name), *_nodes(kubernetes, kubeconfig)),
-        acting=_acting(repository, prometheus, window),
+        live=live_feeds(source, cluster, window, name),
+        acting=Acting.at(None if repository is None else Path(repository), source, window),
         out=Path(out),
         run=None if run is None else Path(run),
         every_s=every_s,
@@ -184,33 +187,6 @@ def watch(
         settings=watch_settings(**rules),
     )
     return steps_of(job)
-
-
-def _acting(repository: str | Path | None, prometheus: str, window: str) -> "Acting | None":
-    if repository is None:
-        return None
-    from planner.runs.live.prometheus import prometheus_at
-    from planner.runs.watching.acting import Acting
-
-    return Acting(path=Path(repository), prometheus=prometheus_at(prometheus), window=window)
-
-
-def _load(prometheus: str, window: str, name: str) -> "tuple[LiveFeed, ...]":
-    if not prometheus:
-        return ()
-    from planner.runs.live.loads import PrometheusLoad
-    from planner.runs.live.prometheus import prometheus_at
-
-    return (PrometheusLoad(prometheus_at(prometheus), window, name),)
-
-
-def _nodes(context: str, kubeconfig: str | Path | None) -> "tuple[LiveFeed, ...]":
-    if not context:
-        return ()
-    from planner.runs.live.kubernetes import kubernetes_at
-    from planner.runs.live.nodes import NodeFeed
-
-    return (NodeFeed(kubernetes=kubernetes_at(context, None if kubeconfig is None else Path(kubeconfig))),)
 
 
 def load_watch(folder: str | Path) -> WatchAtHand:

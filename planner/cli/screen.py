@@ -3,7 +3,7 @@
 import codecs
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
@@ -73,6 +73,7 @@ __all__ = [
     "show_table",
     "show_text",
     "show_warning",
+    "tenths",
     "visible",
 ]
 
@@ -179,6 +180,24 @@ def _cell(value: object) -> str:
 def draws_bars() -> bool:
     """Whether progress is a bar, as on a terminal; elsewhere it is lines."""
     return sys.stderr.isatty()
+
+
+def tenths(command: str, ahead: str, *, quiet: bool) -> Callable[[float], None]:
+    """Takes the share that is done: tells what is ahead, and then a line every tenth."""
+    last = -1
+
+    def listen(done: float) -> None:
+        nonlocal last
+        if quiet:
+            return
+        if last < 0:
+            show_note(f"{command}: {ahead}")
+        tenth = int(10 * done)
+        if tenth > last:
+            last = tenth
+            show_note(f"{command}: {10 * tenth} %")
+
+    return listen
 
 
 @contextmanager

@@ -13,8 +13,8 @@ class EngineStart:
     engine.
 
     `parallel`: one copy of the model, or of its replicas where the engine itself runs several (`copies`). `context`:
-    tokens of prompt and answer; `sequences` of an attention group; `tokens_per_step` of a rank. `memory_share`: of a
-    GPU's memory. `gaps`: why it cannot be priced as it runs, a sentence each; `notes`: what pricing does not count.
+    tokens of prompt and answer; `sequences` of an attention group; `tokens_per_step` of a rank. `gaps`: why it cannot
+    be priced as it runs, a sentence each; `notes`: what pricing does not count.
     """
 
     engine: str
@@ -27,10 +27,8 @@ class EngineStart:
     context: int | None = None
     sequences: int | None = None
     tokens_per_step: int | None = None
-    memory_share: float | None = None
     quantization: str = ""
     cache_format: str = ""
-    prefix_caching: bool | None = None
     overlapped: bool = False
     gaps: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -41,9 +39,9 @@ class RunningDeployment:
     """Copies of a model that one Kubernetes object runs.
 
     `where`: file and object, for texts. `version`: of the engine, by its image (empty: not told). `copies`: of the
-    model; `pods_per_copy`; `pod_gpus`: GPUs that a pod claims (0: none told), `resource` by which name. `gpu`: their
-    type, `gpu_source`: what says so (both empty: nothing does). `pods`: a regular expression of its pods' names.
-    `scaled_by`: the autoscaler that sets the number of copies.
+    model; `pods_per_copy`; `pod_gpus`: GPUs that a pod claims (0: none told). `gpu`: their type, `gpu_source`: what
+    says so (both empty: nothing does). `pods`: a regular expression of its pods' names. `scaled_by`: the autoscaler
+    that sets the number of copies.
     """
 
     where: str
@@ -56,7 +54,6 @@ class RunningDeployment:
     copies: int
     pods_per_copy: int = 1
     pod_gpus: int = 0
-    resource: str = ""
     node_labels: tuple[tuple[str, str], ...] = ()
     gpu: str = ""
     gpu_source: str = ""

@@ -7,7 +7,7 @@ from typing import Any
 from planner.domain.advice import Advice, AdvisedChange, RunningDeployment, ServiceAdvice
 from planner.report.kit.markdown import escaped, listed, page_text
 from planner.report.kit.quantities import NONE, counted, money, rate
-from planner.report.kit.tables import Column, Frame, Table, fields, record, table_of
+from planner.report.kit.tables import Column, Frame, Table, fields, of_part, record, table_of
 from planner.report.kit.tree import Block, Page, Section, paragraphs, section
 
 Gap = tuple[RunningDeployment, tuple[str, ...]]
@@ -50,16 +50,6 @@ _EXACT_CHANGE: tuple[Column[AdvisedChange], ...] = fields(
 )
 
 
-def services_table(advice: Advice) -> Table[ServiceAdvice]:
-    """A row a service, in words."""
-    return table_of(_SERVICE, advice.services)
-
-
-def changes_table(advice: Advice) -> Table[AdvisedChange]:
-    """A row a change, in words."""
-    return table_of(_CHANGE, advice.changes)
-
-
 def advice_verdict(advice: Advice) -> str:
     """The advice in a sentence or two."""
     count = sum(len(service.deployments) for service in advice.services)
@@ -85,7 +75,7 @@ def advice_page(advice: Advice) -> Page:
     )
     broken = [f"**{escaped(s.name)}**: {escaped(line)}" for s in advice.services for line in s.breaks]
     notes = [f"**{escaped(s.name)}**: {escaped(line)}" for s in advice.services for line in s.notes]
-    services = (services_table(advice).block(),) if advice.services else paragraphs("None can be judged.")
+    services = (table_of(_SERVICE, advice.services).block(),) if advice.services else paragraphs("None can be judged.")
     return Page(
         title="What runs, and what to change of it",
         verdict=escaped(advice_verdict(advice)),
@@ -110,7 +100,7 @@ def _changes(advice: Advice) -> tuple[Block, ...]:
         "Each change goes on top of those before it. First what makes promises cover what comes, then what saves most "
         f"for each server that it touches. {further}"
     )
-    return (changes_table(advice).block(), *paragraphs(basis))
+    return (table_of(_CHANGE, advice.changes).block(), *paragraphs(basis))
 
 
 def _steps(number: int, change: AdvisedChange) -> Section:
@@ -164,36 +154,19 @@ def _next(advice: Advice) -> tuple[Section, ...]:
     return (section("next", "What to do next", *paragraphs(f"To plan it anew: `{advice.next_command}`.")),)
 
 
-def _deployment(deployment: RunningDeployment) -> dict[str, Any]:
-    start = deployment.start
-    return {
-        "where": deployment.where,
-        "kind": deployment.kind,
-        "namespace": deployment.namespace,
-        "name": deployment.name,
-        "engine": start.engine,
-        "version": deployment.version or None,
-        "image": deployment.image,
-        "model": start.model,
-        "phase": start.phase.value,
-        "copies": deployment.copies,
-        "gpu": deployment.gpu or None,
-        "gpu_source": deployment.gpu_source or None,
-        "claimed_gpus": deployment.claimed_gpus,
-        "tp": start.parallel.tp,
-        "dp": start.parallel.dp,
-        "pp": start.parallel.pp,
-        "context": start.context,
-        "sequences": start.sequences,
-        "tokens_per_step": start.tokens_per_step,
-        "scaled_by": deployment.scaled_by or None,
-    }
-
-
-_OF_SERVICE = (
+_DEPLOYMENT: tuple[Column[RunningDeployment], ...] = fields(
+    *("where", "kind", "namespace", "name", "start.engine", "version", "image", "start.model", "start.phase", "copies"),
+    *("gpu", "gpu_source", "claimed_gpus", "start.parallel.tp", "start.parallel.dp", "start.parallel.pp"),
+    *("start.context", "start.sequences", "start.tokens_per_step", "scaled_by"),
+)
+_EXACT_SERVICE: tuple[Column[ServiceAdvice], ...] = fields(
     *("name", "namespace", "model", "engine", "rate_rps", "needed_rps", "predicted_rps", "promise_rps", "share"),
     *("rent_usd_per_hour", "wasted_usd_per_hour"),
 )
+
+
+def _deployment(deployment: RunningDeployment) -> dict[str, Any]:
+    return {key: None if value == "" else value for key, value in record(_DEPLOYMENT, deployment).items()}
 
 
 def advice_document(advice: Advice) -> dict[str, Any]:
@@ -206,7 +179,7 @@ def advice_document(advice: Advice) -> dict[str, Any]:
         "saved_usd_per_hour": advice.saved_usd_per_hour,
         "services": [
             {
-                **{key: getattr(service, key) for key in _OF_SERVICE},
+                **record(_EXACT_SERVICE, service),
                 "paces": [{"gpu": gpu, "pace": pace} for gpu, pace in service.paces],
                 "deployments": [_deployment(deployment) for deployment in service.deployments],
                 "breaks": list(service.breaks),
@@ -223,20 +196,12 @@ def advice_document(advice: Advice) -> dict[str, Any]:
 
 Row = tuple[RunningDeployment, ServiceAdvice | None, tuple[str, ...]]
 _ROW: tuple[Column[Row], ...] = (
-    Column("namespace", lambda row: row[0].namespace),
-    Column("name", lambda row: row[0].name),
-    Column("kind", lambda row: row[0].kind),
-    Column("engine", lambda row: row[0].start.engine),
-    Column("version", lambda row: row[0].version),
-    Column("model", lambda row: row[0].start.model),
-    Column("gpu", lambda row: row[0].gpu),
-    Column("claimed_gpus", lambda row: row[0].claimed_gpus),
-    Column("copies", lambda row: row[0].copies),
-    Column("service", lambda row: "" if row[1] is None else row[1].name),
-    Column("service_rate_rps", lambda row: None if row[1] is None else row[1].rate_rps),
-    Column("service_promise_rps", lambda row: None if row[1] is None else row[1].promise_rps),
-    Column("service_rent_usd_per_hour", lambda row: None if row[1] is None else row[1].rent_usd_per_hour),
-    Column("service_wasted_usd_per_hour", lambda row: None if row[1] is None else row[1].wasted_usd_per_hour),
+    *of_part(lambda row: row[0], fields("namespace", "name", "kind", "start.engine", "version", "start.model", "gpu")),
+    *of_part(lambda row: row[0], fields("claimed_gpus", "copies")),
+    *of_part(lambda row: row[1], fields("service=name")),
+    *of_part(
+        lambda row: row[1], fields("rate_rps", "promise_rps", "rent_usd_per_hour", "wasted_usd_per_hour"), "service_"
+    ),
     Column("not_judged", lambda row: "; ".join(row[2])),
 )
 
@@ -252,6 +217,9 @@ def advice_frame(advice: Advice) -> Frame:
     return exact_deployments(advice).frame()
 
 
+ADVICE_FILES = ("advise.md", "advise.csv", "changes.csv", "advise.json")
+
+
 def advice_files(advice: Advice) -> dict[str, bytes]:
     """advise.md, advise.json, advise.csv (a row a deployment) and changes.csv."""
     document = json.dumps(advice_document(advice), indent=2, ensure_ascii=False, allow_nan=False)
@@ -261,8 +229,3 @@ def advice_files(advice: Advice) -> dict[str, bytes]:
         "changes.csv": table_of(_EXACT_CHANGE, advice.changes).csv(),
         "advise.json": f"{document}\n".encode(),
     }
-
-
-def advice_file_names() -> tuple[str, ...]:
-    """Of all of these."""
-    return ("advise.md", "advise.csv", "changes.csv", "advise.json")

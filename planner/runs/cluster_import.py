@@ -33,6 +33,7 @@ from planner.placement.clusters.imported_pods import (
     with_deduced,
     with_devices,
 )
+from planner.report.kit.quantities import first_names
 from planner.runs.cluster_sources import ClusterSources, require_usable, taken_at_of
 from planner.runs.live.api_resources import IMPORT, ServerLists, resources_of
 
@@ -319,9 +320,4 @@ def _note_texts(notes: Notes) -> tuple[str, ...]:
     subjects: dict[str, dict[str, None]] = {}
     for subject, text in notes:
         subjects.setdefault(text, {})[subject] = None
-    return tuple(f"{_listed(list(names))}: {text}." for text, names in subjects.items())
-
-
-def _listed(subjects: list[str]) -> str:
-    shown = ", ".join(subjects[:_SHOWN])
-    return shown if len(subjects) <= _SHOWN else f"{shown} and {len(subjects) - _SHOWN} more"
+    return tuple(f"{first_names(list(names), _SHOWN)}: {text}." for text, names in subjects.items())

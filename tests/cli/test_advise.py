@@ -97,7 +97,9 @@ def test_the_fewest_copies_are_the_fewest() -> None:
     grown = fewer_copies(replace(service, measured=Measured(rate_rps=30.0)), terms(free={"H100": 48}))
     assert grown is not None
     assert grown.promise_rps >= terms().needed_rps(30.0)
-    assert grown.with_counts({pool.island: grown.servers - 1}).promise_rps < terms().needed_rps(30.0)
+    assert grown.with_counts(
+        {pool.island: sum(pool.count for pool in grown.pools) - 1}
+    ).promise_rps < terms().needed_rps(30.0)
 
 
 def test_what_is_broken_is_told(here: Path) -> None:
@@ -327,16 +329,18 @@ def test_hints_of_the_user_settle_gaps(planner: Command, here: Path) -> None:
     assert "pipeline" in reasons["large"]
 
 
-def node(name: str, product: str, **spec: object) -> dict[str, object]:
-    labels = {"nvidia.com/gpu.product": product}
-    return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec,
-            "status": {"allocatable": {"nvidia.com/gpu": "8"}}}  # fmt: skip
+def node(name: str, product: str, *, ready: str = "True", **spec: object) -> dict[str, object]:
+    status = {"allocatable": {"nvidia.com/gpu": "8", "cpu": "96", "memory": "1Ti"},
+              "conditions": [{"type": "Ready", "status": ready}]}  # fmt: skip
+    metadata = {"name": name, "labels": {"nvidia.com/gpu.product": product}}
+    return {"kind": "Node", "metadata": metadata, "spec": spec, "status": status}
 
 
-def pod(name: str, on: str, gpus: int) -> dict[str, object]:
+def pod(name: str, on: str, gpus: int, phase: str = "Running") -> dict[str, object]:
     container = {"name": "c", "image": "x", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
     owned = {"name": name, "namespace": "serving", "ownerReferences": [{"kind": "ReplicaSet"}]}
-    return {"kind": "Pod", "metadata": owned, "spec": {"nodeName": on, "containers": [container]}}
+    spec = {"nodeName": on, "containers": [container]}
+    return {"kind": "Pod", "metadata": owned, "spec": spec, "status": {"phase": phase}}
 
 
 def test_nodes_tell_gpu_types_and_what_is_free(here: Path) -> None:
@@ -359,7 +363,11 @@ def test_nodes_tell_gpu_types_and_what_is_free(here: Path) -> None:
     assert found_with(node("n1", h100), node("n2", h100, unschedulable=True)) == (
         "H100", "all GPU nodes, which are of one type", {"H100": 4},
     )  # fmt: skip
+    ended = pod("done", "n1", 8, "Succeeded")
+    gone = (node("n1", h100), node("n2", h100, ready="Unknown"), ended, pod("summarise-5f-aa", "n2", 2))
+    assert found_with(*gone)[2] == {"H100": 6}, "of two copies one is listed, on a node that has nothing free"
     assert found_with(node("n1", h100), node("n2", h200))[0] == ""
+    assert found_with(node("n1", h100), node("n2", "strange"))[0] == ""
     assert found_with() == ("", "", None)
 
 

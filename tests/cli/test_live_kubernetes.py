@@ -237,7 +237,8 @@ def test_of_a_group_the_version_that_has_the_kind_is_read(server: ApiServer) -> 
     """Another operator's kinds make v1 the version that group nvidia.com prefers."""
     server.kinds = (OPERATOR, *server.kinds)
     server.apply({"kind": "DynamoGraphDeployment", "metadata": {"name": "graph"}, "spec": {}})
-    (graph,) = kubernetes_at("test", Path("config")).objects(["DynamoGraphDeployment"])
+    graphs = [resource for resource in RESOURCES if resource.kind == "DynamoGraphDeployment"]
+    (graph,) = kubernetes_at("test", Path("config")).read(graphs).documents()
     assert (graph["kind"], graph["apiVersion"], graph["metadata"]["namespace"]) == (
         "DynamoGraphDeployment",
         "nvidia.com/v1alpha1",
@@ -245,8 +246,6 @@ def test_of_a_group_the_version_that_has_the_kind_is_read(server: ApiServer) -> 
     )
     tried = [asked.path for asked in server.requests if asked.resource]
     assert tried == [f"/apis/nvidia.com/{version}/dynamographdeployments" for version in ("v1", "v1alpha1")]
-    with pytest.raises(KeyError):
-        kubernetes_at("test", Path("config")).objects(["Secret"])
     assert "Secret" not in {resource.kind for resource in RESOURCES}
 
 
@@ -415,7 +414,10 @@ def test_what_a_plugin_says_is_not_shown() -> None:
     Path("plugin").chmod(0o755)
     plugin = {"command": "./plugin", "apiVersion": "client.authentication.k8s.io/v1"}
     kubeconfig(Path("config"), "http://127.0.0.1:1", user={"exec": plugin})
-    code = "from planner.runs.live.kubernetes import *; kubernetes_at('test', Path('config')).objects(['Node'])"
+    code = (
+        "from planner.runs.live.kubernetes import *; from planner.runs.live.api_resources import RESOURCES; "
+        "kubernetes_at('test', Path('config')).read(RESOURCES)"
+    )
     done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=False, timeout=60)
     assert "its credential plugin plugin must give" in done.stderr
     assert SECRET not in done.stdout + done.stderr

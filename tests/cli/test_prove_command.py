@@ -45,7 +45,7 @@ def engine() -> Iterator[CountingEngine]:
         (("--url", "http://localhost", "--rate", "fast"), "rate: must be a share of the capacity"),
         (("--url", "http://localhost", "--program", "haproxy=/bin/true"), "NAME one of aiperf"),
         (("--url", "http://localhost", "--program", "aiperf=/no/such"), "Load generator aiperf: must be at hand"),
-        (("--url", "http://localhost:9", *AT_HAND), "must answer /v1/models within 10 s"),
+        (("--url", "http://localhost:9", *AT_HAND), "must answer within 10 s"),
         (("--url", "http://localhost:9", "--router", "nobody"), "router: must be one of"),
     ],
 )

@@ -211,7 +211,8 @@ def test_clocks_that_differ_are_told(server: ApiServer, scenario: Scenario) -> N
     for seconds, words in ((61, "behind"), (-61, "ahead of"), (59, "")):
         feed = read(replace(scenario, cluster=CLUSTER), NOW + timedelta(seconds=seconds))
         assert values(feed, FeedKind.LOST_NODE)["n-0"] == 0.0
-        expected = f"--kubernetes test: its clock is more than a minute {words} this machine's: set both."
+        told_of = f"its clock is more than a minute {words} this machine's, which dates the observations: set both."
+        expected = f"--kubernetes test: {told_of}"
         assert feed.notes == ((expected,) if words else ())
 
 

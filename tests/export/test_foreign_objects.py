@@ -53,7 +53,7 @@ def test_a_deployment_of_the_production_stack() -> None:
     assert (start.engine, chat.version, start.model) == ("vllm", "0.18.0", "meta-llama/Llama-3.1-70B-Instruct")
     assert (start.parallel, chat.copies, chat.claimed_gpus) == (ParallelConfig(tp=4, dp=1), 4, 16)
     assert (start.context, start.sequences, start.tokens_per_step) == (16_000, 64, 8192)
-    assert (start.memory_share, start.prefix_caching, start.served_as) == (0.92, True, ("chat",))
+    assert start.served_as == ("chat",)
     assert dict(chat.node_labels) == {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
     assert chat.reasons == start.notes == ()
 
@@ -142,6 +142,15 @@ def test_roles(line: str, phase: Phase) -> None:
 )
 def test_what_a_command_line_leaves_open_is_a_gap(line: str, gap: str) -> None:
     assert any(gap in told for told in start_of(line).gaps)
+
+
+@pytest.mark.parametrize(
+    "line", ["vllm serve m --gpu-memory-utilization {}", "sglang serve --model m --mem-fraction-static={}"]
+)
+def test_little_memory_is_told(line: str) -> None:
+    """Engines are priced with nine tenths of it."""
+    assert any("less memory than is priced" in note for note in start_of(line.format(0.5)).notes)
+    assert start_of(line.format(0.85)).notes == start_of(line.format("auto")).notes == ()
 
 
 def test_other_programs_are_no_engine() -> None:

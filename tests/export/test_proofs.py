@@ -7,8 +7,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from contract_plans import two_range_plan
@@ -40,13 +41,17 @@ _SLOWER = 3.0
 """Times that the plan's steps are as long as usual ones: a few ms of this machine's are little of them."""
 
 
-def slow_plan() -> Plan:
+_LONGER = 1.15
+"""Times that the engines' steps are as long as those that are planned."""
+
+
+def slow_plan(slower: float) -> Plan:
     """Short prompts keep their bound on TTFT, longer ones do not."""
     plan = with_levels(two_range_plan())
-    slow = paced_calibration(plan, {Phase.PREFILL: _SLOWER, Phase.DECODE: _SLOWER}, "slow", "made up")
+    slow = paced_calibration(plan, {Phase.PREFILL: slower, Phase.DECODE: slower}, "slow", "made up")
     assert slow is not None
     cost = replace(plan.scenario.cost, calibration=slow.calibration)
-    slo = SloSettings(ttft_ms=1100.0, tpot_ms=1000.0)
+    slo = SloSettings(ttft_ms=1250.0, tpot_ms=1000.0)
     return replace(plan, scenario=replace(plan.scenario, cost=cost, slo=slo))
 
 
@@ -55,13 +60,13 @@ class Outside:
     """Work of another program on an open stage, of its URL."""
 
     url: str
-    work: Callable[[str], Proof]
-    proof: Proof | None = None
+    work: Callable[[str], list[Proof]]
+    proofs: list[Proof] = field(default_factory=list)
 
     async def send(self, limit_s: float, _progress: Callable[[float], None], /) -> None:
         """Do it beside the stage's own loop."""
         async with asyncio.timeout(limit_s):
-            self.proof = await asyncio.to_thread(self.work, self.url)
+            self.proofs = await asyncio.to_thread(self.work, self.url)
 
 
 def settings_for(url: str, **changes: object) -> ProofSettings:
@@ -83,33 +88,46 @@ def rehearsal_settings() -> RehearsalSettings:
     )
 
 
-def proved(plan: Plan, slower: float) -> Proof:
-    """A proof before simulated engines whose time runs so many times as slowly as the generator's."""
-    prepared = Prepared(plan, plan.scenario.workload, rehearsal_settings())
-    stage = prepared.stage(prepared.replay.requests(RATE_RPS, SEED), PlanClock(slower))
-
-    def work(url: str) -> Proof:
-        return PreparedProof(plan, plan.scenario.workload, settings_for(url, router="haproxy")).run()
-
-    outside = perform((stage,), lambda url: Outside(url, work), 180, lambda _: None)
-    assert outside.proof is not None
-    return outside.proof
-
-
 @pytest.fixture(scope="module")
 def rehearsal() -> Rehearsal:
-    plan = slow_plan()
+    plan = slow_plan(_SLOWER * _LONGER)
     return rehearse(plan, plan.scenario.workload, rehearsal_settings())
 
 
 @pytest.fixture(scope="module")
-def proof() -> Proof:
-    return proved(slow_plan(), 1.0)
+def proofs() -> list[Proof]:
+    """One load of simulated engines, judged by the plan that they are as fast as, and by one that takes them to be
+    faster."""
+    plans = [slow_plan(_SLOWER * _LONGER), slow_plan(_SLOWER)]
+    prepared = Prepared(plans[0], plans[0].scenario.workload, rehearsal_settings())
+    stage = prepared.stage(prepared.replay.requests(RATE_RPS, SEED), PlanClock(1.0))
+    send, sent = generator.send, list[generator.Sent]()
+
+    def send_once(*words: Any) -> generator.Sent:
+        sent.append(sent[0] if sent else send(*words))
+        return sent[0]
+
+    def work(url: str) -> list[Proof]:
+        settings = settings_for(url, router="haproxy")
+        loads = [PreparedProof(plan, plan.scenario.workload, settings) for plan in plans]
+        assert loads[0].requests == loads[1].requests
+        return [load.run() for load in loads]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(generator, "send", send_once)
+        outside = perform((stage,), lambda url: Outside(url, work), 180, lambda _: None)
+    assert len(sent) == 2
+    return outside.proofs
 
 
 @pytest.fixture(scope="module")
-def slower_proof() -> Proof:
-    return proved(slow_plan(), 1.15)
+def proof(proofs: list[Proof]) -> Proof:
+    return proofs[0]
+
+
+@pytest.fixture(scope="module")
+def slower_proof(proofs: list[Proof]) -> Proof:
+    return proofs[1]
 
 
 def test_every_level_and_bucket_is_as_rehearsed(rehearsal: Rehearsal, proof: Proof) -> None:
@@ -137,7 +155,7 @@ def test_engines_as_fast_as_planned_ask_for_nothing(proof: Proof) -> None:
 def test_engines_that_are_slower_are_found_with_how_much(slower_proof: Proof, tmp_path: Path) -> None:
     factors = {fitted.phase: fitted for fitted in slower_proof.time_factors}
     assert {phase: fitted.factor for phase, fitted in factors.items()} == pytest.approx(
-        {Phase.PREFILL: 1.15, Phase.DECODE: 1.15}, abs=0.03
+        dict.fromkeys((Phase.PREFILL, Phase.DECODE), _LONGER), abs=0.03
     )
     assert all(fitted.low > 1.05 for fitted in factors.values())
     late = [figure.name for figure in slower_proof.figures if figure.verdict is Verdict.WORSE]

@@ -7,7 +7,7 @@ import typer
 
 from planner.cli import screen
 from planner.cli.program.option_records import with_records
-from planner.cli.program.shared_options import PrometheusFlags, show_queries
+from planner.cli.program.shared_options import Answers, PrometheusFlags, Queries, show_queries
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,12 +16,9 @@ if TYPE_CHECKING:
 
 @with_records
 def command(
-    answers: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Answers of Prometheus (JSON) to the queries of --queries.", show_default=False),
-    ] = None,
+    answers: Answers = None,
     *,
-    queries: Annotated[bool, typer.Option("--queries", help="Print the queries, as commands, and stop.")] = False,
+    queries: Queries = False,
     source: PrometheusFlags,
     window: Annotated[str, typer.Option(help="The last so long: 30m, 6h, 7d. [default: 1h]", show_default=False)] = "",
     engine: Annotated[

@@ -8,7 +8,7 @@ import typer
 from planner.cli import screen
 from planner.cli.plan import saved_runs
 from planner.cli.program.option_records import with_records
-from planner.cli.program.shared_options import PrometheusFlags, show_queries
+from planner.cli.program.shared_options import Answers, PrometheusFlags, Queries, show_queries
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 def command(
     run: saved_runs.Run,
     *,
-    answers: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Answers of Prometheus (JSON) to the queries of --queries.", show_default=False),
-    ] = None,
-    queries: Annotated[bool, typer.Option("--queries", help="Print the queries, as commands, and stop.")] = False,
+    answers: Answers = None,
+    queries: Queries = False,
     source: PrometheusFlags,
     window: Annotated[
         str,

@@ -1,6 +1,5 @@
 """`planner prove`: a bounded load of a plan's own mix on what serves it, and whether it keeps its levels."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,7 +60,6 @@ def command(
 ) -> None:
     """Load what serves a plan with its own mix, within bounds: which levels hold, and what to calibrate."""
     from planner import files
-    from planner.runs.live.addresses import secret_of
     from planner.runs.live.proving import settings as proof_settings
     from planner.runs.live.proving.proving import PreparedProof
     from planner.runs.live.proving.writing import NAMES, proof_files
@@ -80,15 +78,15 @@ def command(
         seed=seed,
         warm_up=warm_up,
         bytes_per_token=bytes_per_token,
-        key=secret_of(proof_settings.KEY, key_file, "--key-file"),
+        key=proof_settings.SECRET.word(key_file),
         programs=dict(read_generator(text) for text in program or ()),
     )
     proof_settings.check_proof(settings)
     if out is not None:  # fails before the load, not after it
         files.claim_folder(out, NAMES, force=force)
     prepared = PreparedProof(plan, trace_of(plan, trace, run), settings)
-    expected_s = proof_settings.expected_s(prepared.requests)
-    proof = prepared.run(_progress(len(prepared.requests), expected_s, quiet=quiet or json))
+    ahead = f"{len(prepared.requests):,} requests, about {proof_settings.expected_s(prepared.requests):.0f} s"
+    proof = prepared.run(screen.tenths("prove", ahead, quiet=quiet or json))
     if out is not None:
         files.write_folder(out, proof_files(proof), force=force, kinds=NAMES)
     _show(proof, out, as_json=json)
@@ -106,21 +104,3 @@ def _show(proof: "Proof", out: Path | None, *, as_json: bool) -> None:
     screen.show_markdown(report.page_text(proof_page(proof)))
     if out is not None:
         screen.show_prose(f"Written to {out}")
-
-
-def _progress(count: int, expected_s: float, *, quiet: bool) -> Callable[[float], None]:
-    """Tells how much is sent before anything is, and then how much is answered, a line every tenth."""
-    last = -1
-
-    def listen(done: float) -> None:
-        nonlocal last
-        if quiet:
-            return
-        if last < 0:
-            screen.show_note(f"prove: {count:,} requests, about {expected_s:.0f} s")
-        tenth = int(10 * done)
-        if tenth > last:
-            last = tenth
-            screen.show_note(f"prove: {10 * tenth} %")
-
-    return listen

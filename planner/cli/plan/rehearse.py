@@ -126,7 +126,13 @@ def command(
 
     if out is not None:  # fails before the work, not after it
         files.claim_folder(out, NAMES, force=force)
-    rehearsed = _rehearsed(subject, run, trace, settings, _progress(settings.expected_s, quiet=quiet or json))
+    rehearsed = _rehearsed(
+        subject,
+        run,
+        trace,
+        settings,
+        screen.tenths("rehearse", f"about {settings.expected_s:.0f} s", quiet=quiet or json),
+    )
     if out is not None:
         files.write_folder(out, rehearsed.files, force=force, kinds=NAMES)
     if json:
@@ -217,21 +223,3 @@ def _rehearsed_fleet(fleet: "FleetPlan", settings: "RehearsalSettings", listen: 
         files=writing.fleet_rehearsal_files(rehearsal),
         holds=rehearsal.holds,
     )
-
-
-def _progress(expected_s: float, *, quiet: bool) -> Callable[[float], None]:
-    """Tells how far the rehearsal is, a line every tenth, and first how long it takes about."""
-    last = -1
-
-    def listen(done: float) -> None:
-        nonlocal last
-        if quiet:
-            return
-        if last < 0:
-            screen.show_note(f"rehearse: about {expected_s:.0f} s")
-        tenth = int(10 * done)
-        if tenth > last:
-            last = tenth
-            screen.show_note(f"rehearse: {10 * tenth} %")
-
-    return listen

@@ -62,6 +62,12 @@ Scheduler = Annotated[
     ),
 ]
 
+Answers = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Answers of Prometheus (JSON) to the queries of --queries.", show_default=False),
+]
+Queries = Annotated[bool, typer.Option("--queries", help="Print the queries, as commands, and stop.")]
+
 
 def typed_again(
     executor: str, scheduler: str | None, processes: int | None, seed: int | None, engine: str | None

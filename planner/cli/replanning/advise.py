@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
-from planner.cli.program import shared_options
 from planner.cli.program.option_records import with_records
-from planner.cli.program.shared_options import KubernetesFlags, PrometheusFlags
+from planner.cli.program.shared_options import Answers, KubernetesFlags, PrometheusFlags, Queries, show_queries
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,17 +16,14 @@ if TYPE_CHECKING:
 
 @with_records
 def command(
-    answers: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Answers of Prometheus (JSON) to the queries of --queries.", show_default=False),
-    ] = None,
+    answers: Answers = None,
     *,
     manifests: Annotated[
         Path | None,
         typer.Option(help="Folder of Kubernetes objects, YAML or JSON: any, as they run.", show_default=False),
     ] = None,
     cluster: KubernetesFlags,
-    queries: Annotated[bool, typer.Option("--queries", help="Print the queries, as commands, and stop.")] = False,
+    queries: Queries = False,
     source: PrometheusFlags,
     window: Annotated[str, typer.Option(help="The last so long, as 1h or 30m.")] = "1h",
     workload: Annotated[
@@ -80,7 +76,7 @@ def command(
     from planner import files
     from planner.runs.live.advice import advising
     from planner.runs.live.advice.asking import queries_of
-    from planner.runs.live.advice.options import Typed
+    from planner.runs.live.advice.options import terms_of
     from planner.runs.live.advice.sources import Sources, advised_of
 
     if manifests is not None and cluster.kubernetes:
@@ -88,7 +84,7 @@ def command(
     places = Sources(
         manifests=manifests, cluster=cluster.cluster(), prometheus=source.source(), answers=tuple(answers or ())
     )
-    typed = Typed.of(
+    terms = terms_of(
         workload=workload or [],
         slo=slo or [],
         rps=rps or [],
@@ -103,55 +99,32 @@ def command(
     )
     if out is not None and not queries:
         files.claim_folder(out, advising.KINDS, force=force)
-    engines, notes = places.engines(typed)
+    engines, notes = places.engines(terms)
     if queries:
-        shared_options.show_queries(queries_of(engines.services, typed.window), "planner advise ...", as_json=json)
+        show_queries(queries_of(engines.services, terms.window), "planner advise ...", as_json=json)
         return
     tell = (lambda _step: None) if quiet or json else screen.show_note
-    advised = advised_of(places, engines, typed, out or Path("advised"), tell)
+    advised = advised_of(places, engines, terms, out or Path("advised"), tell)
     if out is not None:
-        advising.write_advice(out, advised, force=force)
+        files.write_folder(out, advised.files, force=force, kinds=advising.KINDS)
     _show(advised, out, as_json=json)
     for note in notes:
         screen.show_warning(note)
 
 
 def _show(advised: "AdvisedFolder", out: Path | None, *, as_json: bool) -> None:
-    from planner.report import advice as tables
+    from planner import report
+    from planner.report import advice as pages
 
     advice = advised.advice
     if as_json:
-        screen.show_json({"folder": None if out is None else str(out), **tables.advice_document(advice)})
+        screen.show_json({"folder": None if out is None else str(out), **pages.advice_document(advice)})
         return
-    _show_findings(advised)
-    if out is None:
-        screen.show_text("Nothing is written: --out FOLDER writes the advice, and plans to go on with.")
-        return
-    for warning in advised.warnings:
+    screen.show_markdown(report.page_text(pages.advice_page(advice)))
+    for warning in advised.warnings if out is not None else ():
         screen.show_warning(warning)
-    screen.show_text(f"Written to {out}")
-    if advice.next_command:
-        screen.show_text(f"To plan it anew: {advice.next_command}")
-
-
-def _show_findings(advised: "AdvisedFolder") -> None:
-    """What runs, what breaks, what to change, what cannot be judged, what it all rests on."""
-    from planner.report import advice as tables
-
-    advice = advised.advice
-    screen.show_prose(tables.advice_verdict(advice))
-    if advice.services:
-        screen.show_table("What runs", *tables.services_table(advice).words())
-    for service in advice.services:
-        for line in service.breaks:
-            screen.show_prose(f"{service.name}: {line}")
-    if advice.changes:
-        screen.show_table("What to change first", *tables.changes_table(advice).words())
-    for number, change in enumerate(advice.changes, start=1):
-        steps = "".join(f"\n  {step}" for step in change.steps)
-        screen.show_text(f"Change {number}: {change.summary}{steps}")
-    for deployment, reasons in advice.gaps:
-        screen.show_warning(f"not judged: {deployment.where}: {'; '.join(reasons)}")
-    for service in advice.services:
-        for note in service.notes:
-            screen.show_note(f"note: {service.name}: {note}")
+    screen.show_text(
+        f"Written to {out}"
+        if out is not None
+        else "Nothing is written: --out FOLDER writes the advice, and plans to go on with."
+    )

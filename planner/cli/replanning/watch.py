@@ -17,8 +17,6 @@ from planner.errors import InputError
 
 if TYPE_CHECKING:
     from planner.domain.watching import WatchLog, WatchStep
-    from planner.runs.watching.acting import Acting
-    from planner.runs.watching.live_feeds import LiveFeed
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h|d)?")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -106,6 +104,8 @@ def command(
     can be saved, OUT is the fleet divided anew, with its steps."""
     from planner.domain.watching import WatchSettings
     from planner.files.scenario.settings import read_setting
+    from planner.runs.watching.acting import Acting
+    from planner.runs.watching.live_feeds import live_feeds
     from planner.runs.watching.watches import WatchJob, read_log, watch
 
     if fleet_folders.of_fleet(scenario):
@@ -116,7 +116,10 @@ def command(
         return
     if once and ticks not in (None, 1):
         raise InputError(f"--once: is --ticks 1, got --ticks {ticks} too.", hint="Give one of the two.")
-    live = (*_load(source, window, name), *_nodes(server))
+    endpoint = source.source()
+    if endpoint is None and (window or name):
+        raise InputError("--window, --name: go with --prometheus alone.", hint="Leave them out.")
+    live = live_feeds(endpoint, server.cluster(), window or "5m", name)
     if not feeds and not live:
         raise InputError(
             "planner watch: must get --feed, --prometheus or --kubernetes, got none.",
@@ -126,7 +129,7 @@ def command(
         scenario=scenario,
         feeds=tuple(feeds or ()),
         live=live,
-        acting=_acting(source, repository, window or "5m"),
+        acting=Acting.at(repository, endpoint, window or "5m"),
         out=out,
         run=run,
         every_s=_seconds("--every", every),
@@ -144,43 +147,6 @@ def command(
         if not json:
             _tell(step)
     show(read_log(out), out, as_json=json)
-
-
-def _load(source: PrometheusFlags, window: str, name: str) -> "tuple[LiveFeed, ...]":
-    """The load that a Prometheus tells, where one is named."""
-    endpoint = source.source()
-    if endpoint is None:
-        if window or name:
-            raise InputError("--window, --name: go with --prometheus alone.", hint="Leave them out.")
-        return ()
-    from planner.runs.live.loads import PrometheusLoad
-
-    return (PrometheusLoad(endpoint, window or "5m", name),)
-
-
-def _acting(source: PrometheusFlags, repository: Path | None, window: str) -> "Acting | None":
-    """Where changes are committed, and who says that they stand."""
-    if repository is None:
-        return None
-    endpoint = source.source()
-    if endpoint is None:
-        raise InputError(
-            "--repository: goes with --prometheus, which says when the next stage may follow.",
-            hint="Name the Prometheus that scrapes the engines.",
-        )
-    from planner.runs.watching.acting import Acting
-
-    return Acting(path=repository, prometheus=endpoint, window=window)
-
-
-def _nodes(server: KubernetesFlags) -> "tuple[LiveFeed, ...]":
-    """What of a cluster's nodes is lost, where one is named."""
-    cluster = server.cluster()
-    if cluster is None:
-        return ()
-    from planner.runs.live.nodes import NodeFeed
-
-    return (NodeFeed(kubernetes=cluster),)
 
 
 def _seconds(flag: str, text: str) -> float:

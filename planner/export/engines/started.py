@@ -14,14 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from planner.domain import ParallelConfig, Phase
+from planner.domain import ENGINE_MEMORY_SHARE, ParallelConfig, Phase
 from planner.domain.advice import EngineStart
 from planner.export.objects.documents import whole_number
 
 _SCALES = MappingProxyType({"k": 1000, "m": 10**6, "K": 1024, "M": 1024**2})
 _ROLES = MappingProxyType({"kv_producer": Phase.PREFILL, "kv_consumer": Phase.DECODE})
 _MODES = MappingProxyType({"prefill": Phase.PREFILL, "decode": Phase.DECODE})
-_ON = frozenset({"", "true", "1", "yes", "on"})
+_LITTLE = ENGINE_MEMORY_SHARE - 0.1
+"""Of a GPU's memory. SGLang's share is without the buffers of a step, some hundredths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +62,6 @@ VLLM_WORDS = Dialect(
         "tp": ("tensor-parallel-size", "tp"),
         "pp": ("pipeline-parallel-size", "pp"),
         "dp": ("data-parallel-size", "dp"),
-        "local": ("data-parallel-size-local", "dpl"),
-        "experts": ("enable-expert-parallel", "ep"),
         "nodes": ("nnodes", "n"),
         "context": ("max-model-len",),
         "sequences": ("max-num-seqs",),
@@ -70,8 +69,6 @@ VLLM_WORDS = Dialect(
         "memory": ("gpu-memory-utilization",),
         "quantization": ("quantization", "q"),
         "cache": ("kv-cache-dtype",),
-        "prefix": ("enable-prefix-caching",),
-        "no_prefix": ("no-enable-prefix-caching",),
         "unchunked": ("no-enable-chunked-prefill",),
         "transfer": ("kv-transfer-config",),
         "overlap": ("enable-dbo",),
@@ -79,9 +76,17 @@ VLLM_WORDS = Dialect(
     harmless=(
         *(*_COMMON_HARMLESS, "enable-auto-tool-choice", "disable-log-.*", "enable-log-.*", "enable-chunked-prefill"),
         *("dtype", "generation-config", "override-generation-config", "master-.*", "node-rank", "headless", "r"),
+        *("enable-expert-parallel", "ep", "data-parallel-size-local", "dpl"),
         *("data-parallel-(address|rpc-port|start-rank|rank|.*lb|backend|supervisor-port)", "dpa", "dpp", "dpr"),
         *("distributed-executor-backend", "api-server-count", "config-format", "limit-mm-per-prompt", "task"),
-        *("shutdown-timeout", "disable-frontend-multiprocessing", "enable-prompt-tokens-details", "served-.*"),
+        *(
+            "enable-prefix-caching",
+            "no-enable-prefix-caching",
+            "shutdown-timeout",
+            "disable-frontend-multiprocessing",
+            "enable-prompt-tokens-details",
+            "served-.*",
+        ),
     ),
     unpriced={
         "enforce-eager": "steps are started by the CPU one kernel at a time",
@@ -116,7 +121,6 @@ SGLANG_WORDS = Dialect(
         "pp": ("pp-size", "pipeline-parallel-size", "pp"),
         "dp": ("dp-size", "data-parallel-size", "dp"),
         "groups": ("enable-dp-attention",),
-        "experts": ("ep-size", "expert-parallel-size", "ep"),
         "nodes": ("nnodes",),
         "context": ("context-length",),
         "sequences": ("max-running-requests",),
@@ -124,14 +128,23 @@ SGLANG_WORDS = Dialect(
         "memory": ("mem-fraction-static",),
         "quantization": ("quantization",),
         "cache": ("kv-cache-dtype",),
-        "no_prefix": ("disable-radix-cache",),
         "mode": ("disaggregation-mode",),
         "overlap": ("enable-two-batch-overlap",),
     },
     harmless=(
         *(*_COMMON_HARMLESS, "is-embedding", "show-time-cost", "decode-log-interval", "warmups", "skip-server-warmup"),
         *("dtype", "node-rank", "disaggregation-(bootstrap-port|ib-device|transfer-backend)", "enable-cache-report"),
-        *("watchdog-timeout", "random-seed", "served-.*", "max-prefill-tokens", "prefill-max-requests"),
+        *(
+            "disable-radix-cache",
+            "ep-size",
+            "expert-parallel-size",
+            "ep",
+            "watchdog-timeout",
+            "random-seed",
+            "served-.*",
+            "max-prefill-tokens",
+            "prefill-max-requests",
+        ),
         *("moe-dense-tp-size", "enable-dp-lm-head", "load-balance-method", "enable-mixed-chunk", "file-storage-path"),
     ),
     unpriced={
@@ -219,14 +232,15 @@ class _Reader:
             context=self._tokens("context"),
             sequences=self._of_group("sequences", 1 if apart else groups),
             tokens_per_step=self._of_group("budget", 1 if apart else groups),
-            memory_share=self._share("memory"),
             quantization=self._text("quantization"),
             cache_format="" if self._text("cache") == "auto" else self._text("cache"),
-            prefix_caching=self._caching(),
             overlapped="overlap" in self.values,
         )
         if "unchunked" in self.values:
             self.notes.append("prompts are not taken in by chunks, as they are priced")
+        if (share := self._share("memory")) < _LITTLE:
+            flag = self.dialect.fields["memory"][0]
+            self.notes.append(f"--{flag} {share:g} leaves caches less memory than is priced")
         return replace(start, gaps=tuple(self.gaps), notes=tuple(self.notes))
 
     def _sorted(self) -> list[str]:
@@ -276,11 +290,6 @@ class _Reader:
             return _ROLES.get(str(document.get("kv_role", "")), Phase.MIXED)
         return Phase.MIXED
 
-    def _caching(self) -> bool | None:
-        if "no_prefix" in self.values:
-            return False
-        return self._text("prefix").lower() in _ON if "prefix" in self.values else None
-
     def _text(self, name: str) -> str:
         values = self.values.get(name, [])
         return values[0] if values else ""
@@ -311,13 +320,13 @@ class _Reader:
         count = self._tokens(name)
         return count if count is None or not self.dialect.shared else max(1, count // groups)
 
-    def _share(self, name: str) -> float | None:
-        text = self._text(name)
+    def _share(self, name: str) -> float:
+        """1 of what is no share, and where the engine chooses it."""
         try:
-            share = float(text) if text else 0.0
+            share = float(self._text(name))
         except ValueError:
-            share = 0.0
-        return share if 0 < share <= 1 else None
+            return 1.0
+        return share if 0 < share <= 1 else 1.0
 
     def _shown(self, name: str) -> str:
         return repr(self._text(name)[:40])

@@ -10,6 +10,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from planner.export.objects.documents import mapping_below, mappings_of
+
 _BY_KUBERNETES = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
 _BY_SHELL = re.compile(r"\$\{([A-Za-z_]\w*)(?::?-([^}]*))?\}|\$([A-Za-z_]\w*)")
 _SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh"})
@@ -94,13 +96,10 @@ def _filled(word: str, environment: Mapping[str, str]) -> str:
 def _environment(container: Mapping[str, Any], maps: ConfigMaps) -> dict[str, str]:
     """Plain values, and those of given ConfigMaps."""
     environment: dict[str, str] = {}
-    for source in _mappings(container.get("envFrom")):
-        reference = source.get("configMapRef")
-        if isinstance(reference, Mapping):
-            prefix = str(source.get("prefix", ""))
-            data = maps.get(str(reference.get("name")), {})
-            environment |= {f"{prefix}{key}": value for key, value in data.items()}
-    for row in _mappings(container.get("env")):
+    for source in mappings_of(container.get("envFrom")):
+        data = maps.get(str(mapping_below(source, "configMapRef").get("name")), {})
+        environment |= {f"{source.get('prefix', '')}{key}": value for key, value in data.items()}
+    for row in mappings_of(container.get("env")):
         name = str(row.get("name", ""))
         value = _value_of(row, maps)
         if value is not None:
@@ -111,12 +110,5 @@ def _environment(container: Mapping[str, Any], maps: ConfigMaps) -> dict[str, st
 def _value_of(row: Mapping[str, Any], maps: ConfigMaps) -> str | None:
     if "value" in row:
         return str(row["value"] or "")
-    source = row.get("valueFrom")
-    reference = source.get("configMapKeyRef") if isinstance(source, Mapping) else None
-    if not isinstance(reference, Mapping):
-        return None
+    reference = mapping_below(row, "valueFrom", "configMapKeyRef")
     return maps.get(str(reference.get("name")), {}).get(str(reference.get("key")))
-
-
-def _mappings(value: object) -> Iterator[Mapping[str, Any]]:
-    yield from (row for row in value if isinstance(row, Mapping)) if isinstance(value, list) else ()

@@ -148,6 +148,19 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return mapping
 
 
+def mapping_below(node: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+    """The mapping under a chain of keys; an empty one where there is none."""
+    for key in keys:
+        inner = node.get(key)
+        node = inner if isinstance(inner, Mapping) else {}
+    return node
+
+
+def mappings_of(value: object) -> Iterator[Mapping[str, Any]]:
+    """The mappings in a list; none of what is no list."""
+    yield from (row for row in value if isinstance(row, Mapping)) if isinstance(value, list) else ()
+
+
 def whole_number(value: object) -> int:
     """`value` as a count; 0, which no check takes for right, where it is none or longer than any count."""
     text = str(value)

@@ -30,7 +30,7 @@ from planner.export.engines.started import (
     image_version,
 )
 from planner.export.objects.commands import ConfigMaps, container_commands
-from planner.export.objects.documents import json_document, whole_number, yaml_documents
+from planner.export.objects.documents import json_document, mapping_below, mappings_of, whole_number, yaml_documents
 from planner.export.objects.pods import GPU_RESOURCES
 
 _TEMPLATED = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
@@ -63,12 +63,12 @@ class ForeignObject:
     @property
     def namespace(self) -> str:
         """Empty where it is left to who applies it."""
-        return str(_below(self.body, "metadata").get("namespace") or "")
+        return str(mapping_below(self.body, "metadata").get("namespace") or "")
 
     @property
     def name(self) -> str:
         """Empty where it has none."""
-        return str(_below(self.body, "metadata").get("name") or "")
+        return str(mapping_below(self.body, "metadata").get("name") or "")
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -78,7 +78,7 @@ class ForeignObject:
     @property
     def owners(self) -> list[tuple[str, str, str]]:
         """Keys of those that own it."""
-        rows = _mappings(_below(self.body, "metadata").get("ownerReferences"))
+        rows = mappings_of(mapping_below(self.body, "metadata").get("ownerReferences"))
         return [(str(row.get("kind")), self.namespace, str(row.get("name"))) for row in rows]
 
     @property
@@ -126,7 +126,7 @@ def running_deployments(objects: Sequence[ForeignObject]) -> tuple[RunningDeploy
     maps: dict[str, dict[str, Mapping[str, str]]] = {}
     for item in objects:
         if item.kind == "ConfigMap":
-            data = {str(k): str(v) for k, v in _below(item.body, "data").items()}
+            data = {str(k): str(v) for k, v in mapping_below(item.body, "data").items()}
             maps.setdefault(item.namespace, {})[item.name] = data
     owning = {owner for item in objects for owner in _read_owners(item)}
     deployments = [
@@ -182,17 +182,17 @@ def _checked(deployment: RunningDeployment) -> RunningDeployment:
 
 
 def _templates(item: ForeignObject) -> Iterator[_Template]:
-    spec = _below(item.body, "spec")
+    spec = mapping_below(item.body, "spec")
     replicas = _count(spec.get("replicas"), 1)
     if item.kind == _POD:
         yield _Template(copies=1, pods=1, specs=(("spec", spec),))
     elif item.kind in _TEMPLATED:
-        template = _below(spec, "template", "spec")
+        template = mapping_below(spec, "template", "spec")
         yield _Template(copies=replicas, pods=1, specs=(("spec.template.spec", template),), by_nodes=True)
     elif item.kind == _SETS:
-        group = _below(spec, "leaderWorkerTemplate")
+        group = mapping_below(spec, "leaderWorkerTemplate")
         names = [name for name in ("leaderTemplate", "workerTemplate") if isinstance(group.get(name), Mapping)]
-        specs = tuple((f"spec.leaderWorkerTemplate.{name}.spec", _below(group, name, "spec")) for name in names)
+        specs = tuple((f"spec.leaderWorkerTemplate.{name}.spec", mapping_below(group, name, "spec")) for name in names)
         yield _Template(copies=replicas, pods=_count(group.get("size"), 1), specs=specs)
     else:
         for path, pod, copies in _pod_specs(spec, "spec", 1):
@@ -209,7 +209,7 @@ def _pod_specs(node: object, path: str, copies: int, depth: int = 0) -> Iterator
         if isinstance(node.get("containers"), list):
             yield path, node, copies
         elif isinstance(main, Mapping):  # of Dynamo: the GPUs stand beside the pod
-            limits = _below(node, "resources", "limits") or {GPU_RESOURCES["NVIDIA"]: _gpus_beside(node)}
+            limits = mapping_below(node, "resources", "limits") or {GPU_RESOURCES["NVIDIA"]: _gpus_beside(node)}
             resources = main.get("resources") or {"limits": limits}
             yield path, {**node, "containers": [{**main, "resources": resources}]}, copies
         else:
@@ -221,12 +221,12 @@ def _pod_specs(node: object, path: str, copies: int, depth: int = 0) -> Iterator
 
 
 def _gpus_beside(node: Mapping[str, Any]) -> object:
-    return _below(node, "resources", "limits").get("gpu", 0)
+    return mapping_below(node, "resources", "limits").get("gpu", 0)
 
 
 def _engines(item: ForeignObject, path: str, spec: Mapping[str, Any], maps: ConfigMaps) -> Iterator[RunningDeployment]:
     """The engines among the containers of a pod; init containers run none."""
-    for container in _mappings(spec.get("containers")):
+    for container in mappings_of(spec.get("containers")):
         image = str(container.get("image") or "")
         dialect, words, gaps = _command(container, image, maps)
         if dialect is None:
@@ -234,7 +234,7 @@ def _engines(item: ForeignObject, path: str, spec: Mapping[str, Any], maps: Conf
         start = engine_start(dialect, words)
         if gaps:
             start = replace(start, gaps=())
-        gpus, resource, unread = _gpus_of(container)
+        gpus, unread = _gpus_of(container)
         place = f"{path}.containers[{container.get('name', '')}]"
         faults = [f"{place}: {reason}" for reason in (*gaps, *unread)]
         yield RunningDeployment(
@@ -247,7 +247,6 @@ def _engines(item: ForeignObject, path: str, spec: Mapping[str, Any], maps: Conf
             version=image_version(image),
             copies=1,
             pod_gpus=gpus,
-            resource=resource,
             node_labels=tuple(sorted(_chosen_labels(spec).items())),
             pods=re.escape(item.name).replace(r"\-", "-") + _TAILS.get(item.kind, ".*"),
             gaps=tuple(faults),
@@ -276,30 +275,30 @@ def _command(
                          "which nothing can be read",)  # fmt: skip
 
 
-def _gpus_of(container: Mapping[str, Any]) -> tuple[int, str, tuple[str, ...]]:
-    """GPUs that a container claims, the resource's name, and what is claimed otherwise."""
-    resources = _below(container, "resources")
+def _gpus_of(container: Mapping[str, Any]) -> tuple[int, tuple[str, ...]]:
+    """GPUs that a container claims, and what is claimed otherwise."""
+    resources = mapping_below(container, "resources")
     for key in ("limits", "requests"):
-        amounts = _below(resources, key)
+        amounts = mapping_below(resources, key)
         for resource in GPU_RESOURCES.values():
             count = whole_number(amounts.get(resource, 0))
             if count:
-                return count, resource, ()
+                return count, ()
         parts = [str(name) for name in amounts if _PARTS_OF_GPUS.fullmatch(str(name))]
         if parts:
-            return 0, "", (f"resources.{key}: must claim whole GPUs to be priced, claims {', '.join(parts)}",)
+            return 0, (f"resources.{key}: must claim whole GPUs to be priced, claims {', '.join(parts)}",)
     if resources.get("claims"):
-        return 0, "", ("resources.claims: GPUs must be claimed by an extended resource to be counted, got claims",)
-    return 0, "", ()
+        return 0, ("resources.claims: GPUs must be claimed by an extended resource to be counted, got claims",)
+    return 0, ()
 
 
 def _chosen_labels(spec: Mapping[str, Any]) -> dict[str, str]:
     """Labels that the pod's node must have, each with one value."""
-    labels = {str(key): str(value) for key, value in _below(spec, "nodeSelector").items()}
-    required = _below(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-    terms = list(_mappings(required.get("nodeSelectorTerms")))
+    labels = {str(key): str(value) for key, value in mapping_below(spec, "nodeSelector").items()}
+    required = mapping_below(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    terms = list(mappings_of(required.get("nodeSelectorTerms")))
     if len(terms) == 1:
-        for row in _mappings(terms[0].get("matchExpressions")):
+        for row in mappings_of(terms[0].get("matchExpressions")):
             values = row.get("values")
             if row.get("operator") == "In" and isinstance(values, list) and len(values) == 1:
                 labels[str(row.get("key"))] = str(values[0])
@@ -309,7 +308,7 @@ def _chosen_labels(spec: Mapping[str, Any]) -> dict[str, str]:
 def _scaler_of(item: ForeignObject, objects: Sequence[ForeignObject]) -> str:
     """The autoscaler that sets an object's copies."""
     for other in objects:
-        target = _below(other.body, "spec", "scaleTargetRef")
+        target = mapping_below(other.body, "spec", "scaleTargetRef")
         aimed = (str(target.get("kind", "Deployment")), other.namespace, str(target.get("name")))
         if other.kind in _SCALERS and aimed == item.key:
             return f"{other.kind} {other.name}"
@@ -318,15 +317,3 @@ def _scaler_of(item: ForeignObject, objects: Sequence[ForeignObject]) -> str:
 
 def _count(value: object, default: int) -> int:
     return default if value is None else whole_number(value)
-
-
-def _below(node: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
-    """The mapping under a chain of keys; an empty one where there is none."""
-    for key in keys:
-        inner = node.get(key)
-        node = inner if isinstance(inner, Mapping) else {}
-    return node
-
-
-def _mappings(value: object) -> Iterator[Mapping[str, Any]]:
-    yield from (row for row in value if isinstance(row, Mapping)) if isinstance(value, list) else ()

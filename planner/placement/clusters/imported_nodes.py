@@ -292,7 +292,7 @@ def _type(reports: Sequence[NodeReport], types: GpuTypeNames, notes: list[str], 
     """
     gpu_types: list[tuple[NodeReport, str]] = []
     for report in reports:
-        if label_type := _type_of_labels(report, types, notes):
+        if label_type := type_of_labels(dict(report.labels), report.gpu_names, types, notes):
             gpu_types.append((report, label_type))
         for product in sorted({gpu.product for gpu in report.gpus if gpu.product}):
             gpu_types.append((report, _type_of_product(product, types)))
@@ -310,15 +310,15 @@ def _type(reports: Sequence[NodeReport], types: GpuTypeNames, notes: list[str], 
     return gpu_types[0][1]
 
 
-def _type_of_labels(report: NodeReport, types: GpuTypeNames, notes: list[str]) -> str:
-    """The type that labels name: what the user says of a value, what a GPU spec's selector fits, what a known value of
-    the surest label says, else the surest value itself; "" where no label names any.
+def type_of_labels(labels: Mapping[str, str], names: Sequence[GpuName], types: GpuTypeNames, notes: list[str]) -> str:
+    """The type that a node's labels name, `names` among them: what the user says of a value, what a GPU spec's selector
+    fits, what a known value of the surest label says, else the surest value itself; "" where no label names any.
     """
-    labels, by_user = dict(report.labels), dict(types.products)
-    chosen_by_user = [by_user[name.value] for name in report.gpu_names if name.value in by_user]
+    by_user = dict(types.products)
+    chosen_by_user = [by_user[name.value] for name in names if name.value in by_user]
     # Of several selectors that fit, the one with most labels is the most particular.
     fitting = [(len(s), gpu) for gpu, s in types.selectors if s and all(labels.get(k) == v for k, v in s)]
-    by_label = [(name, _known_type(name.value, types) or name.gpu) for name in report.gpu_names]
+    by_label = [(name, _known_type(name.value, types) or name.gpu) for name in names]
     chosen = next(iter(chosen_by_user), "") or max(fitting, default=(0, ""))[1] or _by_trust(by_label, types)
     strange = [name.label for name, gpu in by_label if gpu and gpu != chosen and not chosen_by_user]
     if strange:

@@ -15,14 +15,12 @@ alone; at a given rate b would follow from it, too, and its error would count se
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from planner.cost import known_as, place
-from planner.cost.efficiency import merged
 from planner.cost.serving import MixedServers
-from planner.domain import PHASES, Calibration, Factor, Origin, Phase, Plan
-from planner.domain.efficiency import BOUNDS
+from planner.domain import PHASES, Calibration, Plan
 from planner.domain.serving.observed import ObservedSeries, Quantity
 from planner.evaluation.buckets.priced import priced_buckets
 from planner.plans.observed.loads import Loads, loads_of
+from planner.plans.observed.paced import pace_factor, with_factors
 from planner.units import MS_PER_S
 from planner.workload import question_of
 
@@ -88,45 +86,19 @@ def _why_not(loads: Loads, island: str) -> str:
     return ""
 
 
-def paced_calibration(plan: Plan, paces: Sequence[MixedPace], name: str) -> Calibration | None:
+def mixed_calibration(plan: Plan, paces: Sequence[MixedPace], name: str) -> Calibration | None:
     """The plan's calibration with the paces, those of a GPU type by how many sequences told them; None where none
     does."""
-    scenario, base = plan.scenario, plan.scenario.cost.calibration
     measured = [pace for pace in paces if not pace.why_not]
     factors = []
     for gpu in sorted({pace.gpu for pace in measured}):
         of_type = [pace for pace in measured if pace.gpu == gpu]
         # means of times, so that the busier tell more
         pace = sum(p.predicted_ms * p.sequences for p in of_type) / sum(p.measured_ms * p.sequences for p in of_type)
-        here = place(gpu, known_as(scenario.model), scenario.cost.engine)
-        factors += [_factor(f"pace_{phase}", here, pace, base, gpu, plan) for phase in PHASES]
-    if not factors:
-        return None
-    new = {(factor.name, factor.family) for factor in factors}
-    others = [factor for factor in (base.factors if base else ()) if (factor.name, factor.family) not in new]
-    return Calibration(name=name, factors=(*factors, *others), bands=base.bands if base else ())
+        factors += [pace_factor(plan, gpu, phase, pace, pace_source(plan)) for phase in PHASES]
+    return with_factors(plan, factors, name) if factors else None
 
 
-def slowed_prefill(plan: Plan, gpu: str, pace: float) -> Factor:
-    """The factor of prefill on a GPU type that goes at a pace of the plan's own."""
-    here = place(gpu, known_as(plan.scenario.model), plan.scenario.cost.engine)
-    return _factor(f"pace_{Phase.PREFILL}", here, pace, plan.scenario.cost.calibration, gpu, plan)
-
-
-def _factor(name: str, here: str, pace: float, base: Calibration | None, gpu: str, plan: Plan) -> Factor:
-    low, high = BOUNDS[name]
-    return Factor(
-        name=name,
-        family=here,
-        value=min(max(merged(base).factor(name, here).value * pace, low), high),
-        unit="1",
-        origin=Origin.USER,
-        source=f"time per output token of running servers, {plan.scenario.name}",
-        gpus=(gpu,),
-        measured=((gpu, plan.scenario.model.name),),
-    )
-
-
-def splits(plan: Plan) -> bool:
-    """Whether a plan has servers of one phase alone, whose steps tell their own times."""
-    return any(island.phase in (Phase.PREFILL, Phase.DECODE) for island in plan.islands)
+def pace_source(plan: Plan) -> str:
+    """Where such paces come from, for calibration files."""
+    return f"time per output token of running servers, {plan.scenario.name}"

@@ -12,12 +12,24 @@ from planner.domain.replay import IslandUse, Moment, ReplayGroup
 from planner.domain.serving.levels import LevelCheck, Spread
 from planner.domain.slo import SloSettings
 from planner.replay.measures.columns import Column, Columns, kept_share, quantiles, spread, times
+from planner.replay.requests import RequestLog, RequestTable
 from planner.replay.stations.serving import PlayedRun
+from planner.replay.stations.usage import Usage
 from planner.units import MS_PER_S
 
 _SLOW_SHARE = 0.05  # of the requests get fewer tokens a second
 _ALL = (0, 0)
 _Row = tuple[Column, Column, NDArray[np.bool_]]  # of the requests of a seed with a bound: values, bounds, who kept them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedRun:
+    """Requests that something else than a replay answered, as measures see a run. `sent_to`: numbers of intervals."""
+
+    requests: RequestTable
+    log: RequestLog
+    sent_to: Sequence[int]
+    usages: list[list[Usage]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

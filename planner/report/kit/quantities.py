@@ -1,7 +1,7 @@
 """Numbers as people read them: few digits, thousands apart, units left to the caller; no more than a band allows."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from planner.domain import Band, Plan, RateBand
@@ -56,6 +56,12 @@ def money(value: float) -> str:
 def counted(count: int, noun: str) -> str:
     """`1 trial`, `2 trials`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def first_names(names: Sequence[str], most: int = 3) -> str:
+    """The first of some names, and how many more there are."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def measured(amount: float, noun: str) -> str:

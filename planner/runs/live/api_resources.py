@@ -78,13 +78,6 @@ def resources_of(command: str) -> tuple[ApiResource, ...]:
     return tuple(resource for resource in RESOURCES if command in resource.commands)
 
 
-def resources_of_kinds(kinds: Iterable[str]) -> tuple[ApiResource, ...]:
-    """The rows of kinds, in the order of the table. Raises KeyError for a kind that is never read, as Secret."""
-    by_kind = {resource.kind: resource for resource in RESOURCES}
-    chosen = {by_kind[kind].kind for kind in kinds}
-    return tuple(resource for resource in RESOURCES if resource.kind in chosen)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLists:
     """`lists`: pages by kind, as kubectl prints them; kinds that the server does not have, or may not be listed, are

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,6 +16,7 @@ from planner.errors import InputError
 from planner.files.disk.documents import read_yaml
 from planner.files.kubernetes.kubernetes_objects import below, items_below
 from planner.files.sections import Section
+from planner.runs.live.addresses import is_here, parts_of
 
 CURRENT = "current"
 """Stands for the current context, and for the service account within a pod."""
@@ -55,11 +55,7 @@ class ServerAddress:
     @property
     def is_this_machine(self) -> bool:
         """Whether what is sent there stays on this machine: a proxy's loopback is another's."""
-        host = urlsplit(self.url).hostname or ""
-        try:
-            return not self.proxied and ip_address(host).is_loopback
-        except ValueError:
-            return not self.proxied and host == "localhost"
+        return not self.proxied and is_here(urlsplit(self.url).hostname or "")
 
 
 def find_server(context: str = CURRENT, kubeconfig: Path | None = None) -> ServerAddress:
@@ -70,41 +66,40 @@ def find_server(context: str = CURRENT, kubeconfig: Path | None = None) -> Serve
             host = os.environ[_POD_HOST]
             port = os.environ.get(_POD_PORT, "443")
             return ServerAddress(url=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}")
+        place = kubeconfig or os.environ.get("KUBECONFIG") or USUAL
         raise InputError(
-            f"--kubernetes {context}: there must be a kubeconfig; there is none at {_places(kubeconfig)}.",
+            f"--kubernetes {context}: there must be a kubeconfig; there is none at {place}.",
             hint="Name one with --kubeconfig FILE, or by the variable KUBECONFIG.",
         )
     documents = [_document(path) for path in paths]
     name = _current(documents) if context == CURRENT else context
-    entry = _entry(documents, "contexts", "context", name)
-    if entry is None:
-        names = sorted({_name(row) for document in documents for row in _rows(document, "contexts")} - {""})
+    names = sorted({_text(row, "name") for document in documents for row in items_below(document, "contexts")} - {""})
+    if name not in names:
         raise InputError(
             f"--kubernetes {context}: must be a context of {', '.join(map(str, paths))}, got {name!r}.",
             hint=f"There are: {', '.join(names) or 'none'}. Give one of them, or `{CURRENT}` for the current one.",
         )
-    return _address(documents, name, entry, paths)
+    return _address(documents, name, paths)
 
 
-def _address(documents: Sequence[Section], name: str, context: Section, paths: Sequence[Path]) -> ServerAddress:
+def _address(documents: Sequence[Section], name: str, paths: Sequence[Path]) -> ServerAddress:
+    context = _entry(documents, "contexts", "context", name)
     cluster = _entry(documents, "clusters", "cluster", _text(context, "cluster"))
     user = _entry(documents, "users", "user", _text(context, "user"))
-    url = _text(cluster, "server") if cluster is not None else ""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or "@" in url:
+    url = _text(cluster, "server")
+    if parts_of(url) is None or "@" in url:
         raise InputError(
             f"--kubernetes {name}: its cluster in {', '.join(map(str, paths))} must have a server as "
             "https://10.0.0.1:6443, without user and password; it has none.",
             hint="Mend the kubeconfig, or name another context.",
         )
-    skips = cluster is not None and bool(cluster.plain().get("insecure-skip-tls-verify"))
-    plugin = _text(below(user, "exec"), "command") if user is not None and _is_section(user, "exec") else ""
+    plugin = _text(user.section("exec"), "command") if "exec" in user and user.holds_section("exec") else ""
     return ServerAddress(
         url=url.rstrip("/"),
         context=name,
         paths=os.pathsep.join(map(str, paths)),
-        insecure=skips,
-        proxied=cluster is not None and not cluster.is_empty("proxy-url"),
+        insecure=bool(cluster.plain().get("insecure-skip-tls-verify")),
+        proxied=not cluster.is_empty("proxy-url"),
         plugin=Path(plugin).name,
     )
 
@@ -118,15 +113,11 @@ def _paths(kubeconfig: Path | None) -> list[Path]:
     return [path.expanduser() for path in names if path.expanduser().exists()]
 
 
-def _places(kubeconfig: Path | None) -> str:
-    return str(kubeconfig or os.environ.get("KUBECONFIG") or USUAL)
-
-
 def _document(path: Path) -> Section:
     with _without_values(path):
         document = read_yaml(path)
         for key, inner in (("contexts", "context"), ("clusters", "cluster"), ("users", "user")):
-            for row in _rows(document, key):
+            for row in items_below(document, key):
                 row.text("name")
                 below(row, inner)
     return document
@@ -148,19 +139,11 @@ def _without_values(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _rows(document: Section, key: str) -> tuple[Section, ...]:
-    return items_below(document, key)
-
-
-def _name(row: Section) -> str:
-    return _text(row, "name")
-
-
-def _entry(documents: Sequence[Section], key: str, inner: str, name: str) -> Section | None:
-    """What the first entry of a name holds."""
-    rows = (row for document in documents for row in _rows(document, key) if name and _name(row) == name)
+def _entry(documents: Sequence[Section], key: str, inner: str, name: str) -> Section:
+    """What the first entry of a name holds; an empty section where there is none."""
+    rows = (row for document in documents for row in items_below(document, key) if name and _text(row, "name") == name)
     entry = next(rows, None)
-    return None if entry is None else below(entry, inner)
+    return Section({}, file="") if entry is None else below(entry, inner)
 
 
 def _current(documents: Sequence[Section]) -> str:
@@ -175,7 +158,3 @@ def _current(documents: Sequence[Section]) -> str:
 
 def _text(section: Section, key: str) -> str:
     return section.text(key) if section.holds_text(key) else ""
-
-
-def _is_section(section: Section, key: str) -> bool:
-    return key in section and section.holds_section(key)

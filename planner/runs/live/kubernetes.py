@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from planner.errors import PlannerError
-from planner.runs.live.api_resources import ApiResource, ServerLists, resources_of_kinds
+from planner.runs.live.api_resources import ApiResource, ServerLists
 from planner.runs.live.kubeconfigs import CURRENT, ServerAddress, find_server
 
 INSTALL = 'pip install "llm-fleet-planner[kubernetes]"'
@@ -38,17 +37,12 @@ class Kubernetes:
 
         return read_lists(self.address, resources, strict=strict)
 
-    def objects(self, kinds: Sequence[str]) -> list[dict[str, Any]]:
-        """Objects of these kinds as documents, each with its kind and apiVersion; raises as `read`. They may hold
-        secrets in environments and annotations: not to be written anywhere."""
-        return self.read(resources_of_kinds(kinds)).documents()
 
-
-def kubernetes_at(context: str = CURRENT, kubeconfig: Path | None = None) -> Kubernetes:
+def kubernetes_at(context: str = CURRENT, kubeconfig: str | Path | None = None) -> Kubernetes:
     """The cluster of a context of the kubeconfig, `current`: the current one, or the one that this pod is part of.
 
     Raises InputError where there is no such context or usable server, PlannerError where the client is not installed.
     """
     if find_spec("kubernetes") is None:
         raise PlannerError("Clusters are read by Kubernetes' Python client, which is not installed.", hint=INSTALL)
-    return Kubernetes(address=find_server(context, kubeconfig))
+    return Kubernetes(address=find_server(context, None if kubeconfig is None else Path(kubeconfig)))

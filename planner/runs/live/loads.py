@@ -72,12 +72,7 @@ class PrometheusLoad:
         """In the same words as long as it lasts."""
         times: Mapping[Traffic, float] = {row.quantity: row.end_s for row in rows}
         question_s = times[Traffic.ARRIVALS]
-        if abs(question_s - now_s) > APART_S:
-            way = "ahead of" if question_s > now_s else "behind"
-            yield (
-                f"{self.prometheus.url}: its clock is more than a minute {way} this machine's, which dates the "
-                "observations: set both."
-            )
+        yield from clock_notes(self.prometheus.url, question_s, now_s)
         newest_s = max((row.value for row in rows if row.quantity is Traffic.NEWEST), default=None)
         if newest_s is None or question_s - newest_s > APART_S:
             yield (
@@ -86,3 +81,12 @@ class PrometheusLoad:
             )
         elif newest_s - question_s > APART_S:
             yield f"{self.prometheus.url}: samples of plan {label} are more than a minute ahead of its clock."
+
+
+def clock_notes(where: str, clock_s: float, now_s: float) -> Iterator[str]:
+    """Whether a server's clock and this machine's are apart; in the same words as long as it lasts."""
+    if abs(clock_s - now_s) > APART_S:
+        way = "ahead of" if clock_s > now_s else "behind"
+        yield (
+            f"{where}: its clock is more than a minute {way} this machine's, which dates the observations: set both."
+        )

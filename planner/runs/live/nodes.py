@@ -10,7 +10,7 @@ A node that is not ready may come back: it is lost once it has been so for a whi
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -24,22 +24,21 @@ from planner.files.kubernetes.kubectl_nodes import is_cordoned, read_node, readi
 from planner.files.kubernetes.kubectl_pods import SLICE, listed_gpus, tainted_gpus
 from planner.files.kubernetes.kubernetes_objects import KubernetesObject, objects_of
 from planner.files.models.gpu_specs import load_gpu_specs
+from planner.files.sections import Section
 from planner.placement.clusters.imported_nodes import JoinRules, join_node
-from planner.runs.live.api_resources import WATCH, ServerLists, resources_of
+from planner.report.kit.quantities import first_names
+from planner.runs.live.api_resources import WATCH, resources_of
 from planner.runs.live.kubernetes import Kubernetes
+from planner.runs.live.loads import clock_notes
 
 GRACE_S = 60.0
 """A kubelet that restarts is back within some seconds; pods are evicted from a node only after 300 s."""
 
-APART_S = 60.0
-"""Between two clocks."""
-
 _NODE = "Node"
-_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _State:
+class NodeState:
     """A node: its report, GPUs that are not healthy, and why all of it is lost ("": it is not)."""
 
     report: NodeReport
@@ -58,10 +57,10 @@ class _State:
 
 
 @dataclass(slots=True)
-class _States:
+class NodeStates:
     """Nodes by name, and why others cannot be read."""
 
-    nodes: dict[str, _State] = field(default_factory=dict)
+    nodes: dict[str, NodeState] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
 
 
@@ -82,25 +81,27 @@ class NodeFeed:
         nodes, or of its GPU types: it would be another cluster."""
         answer = self.kubernetes.read(resources_of(WATCH))
         at = answer.answered_at or datetime.fromtimestamp(now_s, UTC)
-        states = _read_states(answer, at, self.grace_s)
+        states = read_states(answer.of_kinds(_NODE, SLICE), at, self.grace_s)
         label = self.kubernetes.label
         if scenario.cluster is not None:
             values, notes = _by_node(scenario, scenario.cluster, states, label)
         else:
             values, notes = _by_type(scenario, states, label)
+        clock = () if answer.answered_at is None else clock_notes(label, answer.answered_at.timestamp(), now_s)
         server_notes = [f"{label}: {subject}: {text}." for subject, text in answer.notes]
-        return Feed(file=self.name, values=values, notes=(*server_notes, *_clock_notes(answer, now_s, label), *notes))
+        return Feed(file=self.name, values=values, notes=(*server_notes, *clock, *notes))
 
 
-def _read_states(answer: ServerLists, at: datetime, grace_s: float) -> _States:
-    objects = objects_of(answer.of_kinds(_NODE, SLICE), (_NODE, SLICE))
+def read_states(documents: Iterable[Section], at: datetime, grace_s: float) -> NodeStates:
+    """Of documents of nodes and of what their drivers list, as they were `at` a time."""
+    objects = objects_of(documents, (_NODE, SLICE))
     slices = [item for item in objects if item.kind == SLICE]
     listed, tainted = listed_gpus(slices), tainted_gpus(slices)
-    states = _States()
+    states = NodeStates()
     for item in (item for item in objects if item.kind == _NODE):
         try:
             node = read_node(item, listed.get(item.name, ()))
-            states.nodes[item.name] = _State(
+            states.nodes[item.name] = NodeState(
                 report=node.report,
                 unhealthy=node.gpus.lost + tainted[item.name],
                 lost=_why_lost(item, at, grace_s),
@@ -121,7 +122,7 @@ def _why_lost(item: KubernetesObject, at: datetime, grace_s: float) -> str:
 
 
 def _by_node(
-    scenario: Scenario, cluster: Cluster, states: _States, label: str
+    scenario: Scenario, cluster: Cluster, states: NodeStates, label: str
 ) -> tuple[tuple[FeedValue, ...], list[str]]:
     """Nodes of the scenario's cluster that could be used when it was read, and unhealthy GPUs of those that serve."""
     nodes = {
@@ -158,17 +159,17 @@ def _by_node(
     return values, [note for note in notes if note]
 
 
-def _why_gone(state: _State | None) -> str:
+def _why_gone(state: NodeState | None) -> str:
     """Why none of a node's GPUs can be used; "": some can."""
     if state is None:
         return "gone"
     return state.lost or ("" if state.serving else "without a healthy GPU")
 
 
-def _by_type(scenario: Scenario, states: _States, label: str) -> tuple[tuple[FeedValue, ...], list[str]]:
+def _by_type(scenario: Scenario, states: NodeStates, label: str) -> tuple[tuple[FeedValue, ...], list[str]]:
     """GPUs of each type that there are, up to the scenario's count, and those of them that are out of service."""
     counts = {item.gpu.name: item.count for item in scenario.inventory.items}
-    types, unknown = _types(states)
+    types, unknown = types_of(states)
     present, out = Counter[str](), Counter[str]()
     for name, (gpu, gpus) in types.items():
         present[gpu] += gpus
@@ -185,7 +186,7 @@ def _by_type(scenario: Scenario, states: _States, label: str) -> tuple[tuple[Fee
         if serving < count and unknown:
             notes.append(
                 f"{label}: {gpu}: fewer than the scenario's are known to serve, and {len(unknown)} nodes with GPUs "
-                f"cannot be told ({_listed(unknown)}): taken as before."
+                f"cannot be told ({first_names(unknown)}): taken as before."
             )
             continue
         values.append(_value(FeedKind.INVENTORY, gpu, float(available), label))
@@ -198,7 +199,7 @@ def _by_type(scenario: Scenario, states: _States, label: str) -> tuple[tuple[Fee
     return tuple(values), notes
 
 
-def _types(states: _States) -> tuple[dict[str, tuple[str, int]], list[str]]:
+def types_of(states: NodeStates) -> tuple[dict[str, tuple[str, int]], list[str]]:
     """GPU type and whole GPUs of each node with some, and nodes of which nobody can say."""
     selectors = tuple((name, spec.node_selector) for name, spec in load_gpu_specs().items())
     rules = JoinRules(types=GpuTypeNames(selectors=selectors))
@@ -222,19 +223,4 @@ def _value(kind: FeedKind, name: str, value: float, label: str) -> FeedValue:
 
 def _note(label: str, names: Sequence[str], text: str) -> str:
     noun = "node" if len(names) == 1 else f"{len(names)} nodes"
-    return f"{label}: {noun} {_listed(names)}: {text}." if names else ""
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_SHOWN])
-    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
-
-
-def _clock_notes(answer: ServerLists, now_s: float, label: str) -> Iterator[str]:
-    """In the same words as long as it lasts."""
-    if answer.answered_at is None:
-        return
-    ahead_s = answer.answered_at.timestamp() - now_s
-    if abs(ahead_s) > APART_S:
-        way = "ahead of" if ahead_s > 0 else "behind"
-        yield f"{label}: its clock is more than a minute {way} this machine's: set both."
+    return f"{label}: {noun} {first_names(names)}: {text}." if names else ""

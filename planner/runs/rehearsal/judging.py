@@ -3,7 +3,6 @@
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from planner.domain import Phase
 from planner.domain.arrivals import Requests
@@ -11,25 +10,14 @@ from planner.domain.fleet import ReplayFleet
 from planner.domain.replay import ReplayResult
 from planner.domain.slo import SloSettings
 from planner.replay.measures.columns import Columns
-from planner.replay.measures.results import SeedRun
+from planner.replay.measures.results import RecordedRun, SeedRun
 from planner.replay.requests import RequestLog, RequestTable
-from planner.replay.stations.usage import Usage
 from planner.runs.rehearsal.records import Lateness, PoolUse, quantile
 from planner.runs.rehearsal.stations import ClockedStations
 from planner.runs.rehearsal.traffic import Outcome
 
 _LATE_PART, _LATE_MS = 0.02, 50.0
 """Of the tightest bound on TTFT, or without one in ms: what a word of an engine may be late."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RehearsedRun:
-    """A rehearsal as measures see a run. `sent_to`: numbers of intervals."""
-
-    requests: RequestTable
-    log: RequestLog
-    sent_to: Sequence[int]
-    usages: list[list[Usage]]
 
 
 def rehearsed_run(
@@ -51,7 +39,7 @@ def rehearsed_run(
     for outcome in outcomes:
         place = places[outcome.number]
         log.first[place], log.ended[place] = outcome.first_ms, outcome.ended_ms
-    run = RehearsedRun(requests=table, log=log, sent_to=_sent_to(fleet, table, log), usages=stations.usages)
+    run = RecordedRun(requests=table, log=log, sent_to=_sent_to(fleet, table, log), usages=stations.usages)
     return SeedRun(engine=run, columns=Columns.of(run, int(len(table) * warm_up)))
 
 

@@ -45,6 +45,18 @@ class Acting:
     prometheus: Prometheus
     window: str
 
+    @classmethod
+    def at(cls, path: Path | None, prometheus: Prometheus | None, window: str) -> "Acting | None":
+        """None where no repository is named; InputError where nobody says when the next stage may follow."""
+        if path is None:
+            return None
+        if prometheus is None:
+            raise InputError(
+                "--repository: goes with --prometheus, which says when the next stage may follow.",
+                hint="Name the Prometheus that scrapes the engines.",
+            )
+        return cls(path=path, prometheus=prometheus, window=window)
+
     @property
     def window_s(self) -> float:
         """The window in seconds. InputError where it is none."""

@@ -9,6 +9,10 @@ from planner.domain import Scenario
 from planner.domain.watching import Feed, clock_text
 from planner.errors import InputError
 from planner.files.tables.feeds import load_feed, written_at_s
+from planner.runs.live.kubernetes import Kubernetes
+from planner.runs.live.loads import PrometheusLoad
+from planner.runs.live.nodes import NodeFeed
+from planner.runs.live.prometheus import Prometheus
 
 EARLIEST_EPOCH_S = 1e9
 """September 2001: smaller times are no seconds since 1970."""
@@ -54,3 +58,11 @@ class FileFeed:
         return replace(
             feed, notes=(f"{self.path}: stale, nobody has written it since {since}. Its last values stand.",)
         )
+
+
+def live_feeds(
+    prometheus: Prometheus | None, kubernetes: Kubernetes | None, window: str, name: str
+) -> tuple[LiveFeed, ...]:
+    """Of the sources that there are: the load over a window of the plan of a name, and a cluster's nodes."""
+    loads = () if prometheus is None else (PrometheusLoad(prometheus, window, name),)
+    return (*loads, *(() if kubernetes is None else (NodeFeed(kubernetes=kubernetes),)))

@@ -25,7 +25,7 @@ metrics_collector.py and managers/tokenizer_manager.py of SGLang 0.5.18, 0.5.21 
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -37,8 +37,10 @@ from planner.errors import InputError
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineMetrics:
     """Names of counters, gauges and histograms (without `_bucket`); `switch` says what turns them on. `computed` counts
-    prompt tokens that no cache had, where `computed_label` says which; else `cached` those that one had.
-    `ttft_at_decode`: where phases are split, the decode server tells the user's TTFT and the prefill server none.
+    prompt tokens that no cache had, where `computed_label` says which; `cached` those that one had. `ttft_at_decode`:
+    where phases are split, the decode server tells the user's TTFT and the prefill server none. `other_tpots`, `caches`
+    (share in use) and `preempted` (requests that lost theirs) are asked of deployments without a plan, whose version is
+    not known: of several names the first that has series.
     """
 
     requests: str
@@ -51,9 +53,12 @@ class EngineMetrics:
     prompt_lengths: str
     answer_lengths: str
     switch: str
+    cached: str
+    other_tpots: tuple[str, ...]
+    caches: tuple[str, ...]
+    preempted: str
     computed: str = ""
     computed_label: str = ""
-    cached: str = ""
     ttft_at_decode: bool = False
 
     @property
@@ -61,7 +66,7 @@ class EngineMetrics:
         """All of them, histograms by the name of their sum."""
         plain = (self.requests, self.prompt_tokens, self.generated_tokens, self.running, self.waiting)
         histograms = (self.ttft, self.tpot, self.prompt_lengths, self.answer_lengths)
-        return (*plain, *filter(None, (self.computed, self.cached)), *(f"{name}_sum" for name in histograms))
+        return (*plain, self.computed or self.cached, *(f"{name}_sum" for name in histograms))
 
 
 _VLLM = EngineMetrics(
@@ -75,6 +80,10 @@ _VLLM = EngineMetrics(
     prompt_lengths="vllm:request_prompt_tokens",
     answer_lengths="vllm:request_generation_tokens",
     switch="Start vLLM without --disable-log-stats.",
+    cached="vllm:prefix_cache_hits_total",
+    other_tpots=("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"),
+    caches=("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
+    preempted="vllm:num_preemptions_total",
     computed="vllm:prompt_tokens_by_source_total",
     computed_label='source="local_compute"',
 )
@@ -83,35 +92,31 @@ _SGLANG = EngineMetrics(
     prompt_tokens="sglang:prompt_tokens_total",
     generated_tokens="sglang:generation_tokens_total",
     ttft="sglang:time_to_first_token_seconds",
-    tpot="sglang:inter_token_latency_seconds",
+    tpot="sglang:request_time_per_output_token_seconds",
     running="sglang:num_running_reqs",
     waiting="sglang:num_queue_reqs",
     prompt_lengths="sglang:prompt_tokens_histogram",
     answer_lengths="sglang:generation_tokens_histogram",
     switch="Start SGLang with --enable-metrics, a version of before May 2026 with --collect-tokens-histogram, too.",
     cached="sglang:cached_tokens_total",
+    other_tpots=("sglang:inter_token_latency_seconds",),
+    caches=("sglang:token_usage",),
+    preempted="sglang:num_retracted_reqs",
     ttft_at_decode=True,
 )
 _TPOT_OF_REQUESTS = (0, 5, 23)
 
 
-def _vllm(version: str) -> EngineMetrics:  # noqa: ARG001  # the same in all versions of the profiles
-    return _VLLM
-
-
-def _sglang(version: str) -> EngineMetrics:
-    numbers = tuple(int(number) for number in re.findall(r"\d+", version))
-    if not numbers or numbers < _TPOT_OF_REQUESTS:
-        return _SGLANG
-    return replace(_SGLANG, tpot="sglang:request_time_per_output_token_seconds")
-
-
-_BY_ENGINE: Mapping[str, Callable[[str], EngineMetrics]] = MappingProxyType({"vllm": _vllm, "sglang": _sglang})
+_BY_ENGINE: Mapping[str, EngineMetrics] = MappingProxyType({"vllm": _VLLM, "sglang": _SGLANG})
 
 
 def engine_metrics(profile: EngineProfile) -> EngineMetrics:
     """What the engine of that name and version calls its metrics."""
-    return _BY_ENGINE[profile.name](profile.version)
+    metrics = _BY_ENGINE[profile.name]
+    numbers = tuple(int(number) for number in re.findall(r"\d+", profile.version))
+    if metrics is _SGLANG and (not numbers or numbers < _TPOT_OF_REQUESTS):
+        return replace(metrics, tpot=metrics.other_tpots[0])
+    return metrics
 
 
 _WINDOW = re.compile(r"([1-9][0-9]{0,4})([smhd])")
@@ -141,8 +146,7 @@ def _expressions(metrics: EngineMetrics, pods: str, window: str, by: str) -> dic
     """Of the series that the matchers `pods` choose, by a label (empty: all together)."""
 
     def rate(metric: str, *, classes: bool = False) -> str:
-        grouped = ", ".join(filter(None, (by, EDGE * classes)))
-        return f"sum by ({grouped}) (rate({metric}{{{pods}}}[{window}]))"
+        return rate_of(metric, pods, window, ", ".join(filter(None, (by, EDGE * classes))))
 
     def gauge(metric: str) -> str:
         return f"avg by ({by}) (avg_over_time({metric}{{{pods}}}[{window}]))"
@@ -153,7 +157,7 @@ def _expressions(metrics: EngineMetrics, pods: str, window: str, by: str) -> dic
     return {
         Quantity.REQUESTS: rate(metrics.requests),
         Quantity.PROMPT_TOKENS: rate(metrics.prompt_tokens),
-        Quantity.COMPUTED: _computed(metrics, rate(metrics.prompt_tokens), pods, window, by),
+        Quantity.COMPUTED: computed_tokens(metrics, pods, window, by),
         Quantity.GENERATED: rate(metrics.generated_tokens),
         Quantity.TTFT: rate(f"{metrics.ttft}_bucket", classes=True),
         Quantity.TTFT_SUM: rate(f"{metrics.ttft}_sum"),
@@ -167,11 +171,17 @@ def _expressions(metrics: EngineMetrics, pods: str, window: str, by: str) -> dic
     }
 
 
-def _computed(metrics: EngineMetrics, all_tokens: str, pods: str, window: str, by: str) -> str:
+def rate_of(metric: str, pods: str, window: str, by: str) -> str:
+    """A counter a second, of the series that matchers choose, by labels."""
+    return f"sum by ({by}) (rate({metric}{{{pods}}}[{window}]))"
+
+
+def computed_tokens(metrics: EngineMetrics, pods: str, window: str, by: str) -> str:
+    """Prompt tokens a second that no cache had."""
     if metrics.computed:
-        return f"sum by ({by}) (rate({metrics.computed}{{{pods},{metrics.computed_label}}}[{window}]))"
-    cached = f"sum by ({by}) (rate({metrics.cached}{{{pods}}}[{window}]))"
-    return f"{all_tokens} - ({cached} or 0 * {all_tokens})"  # no cached token, no series
+        return rate_of(metrics.computed, f"{pods},{metrics.computed_label}", window, by)
+    prompts, cached = (rate_of(metric, pods, window, by) for metric in (metrics.prompt_tokens, metrics.cached))
+    return f"{prompts} - ({cached} or 0 * {prompts})"  # no cached token, no series
 
 
 def recorded_query(plan: str) -> str:
@@ -183,59 +193,40 @@ def recorded_query(plan: str) -> str:
 def plain_queries(metrics: EngineMetrics, plan: str, window: str = WINDOW) -> Mapping[Quantity, str]:
     """The same without the rules: each expression with the name and the label that a rule would give."""
     return {
-        quantity: _labelled(expression, {PLAN: plan, "__name__": quantity.value})
+        quantity: labelled(expression, {PLAN: plan, "__name__": quantity.value})
         for quantity, expression in expressions(metrics, plan, window).items()
     }
 
 
-def _labelled(expression: str, labels: Mapping[str, str]) -> str:
+def labelled(expression: str, labels: Mapping[str, str]) -> str:
+    """With labels that the answer is known by."""
     for label, value in labels.items():
         expression = f'label_replace({expression}, "{label}", "{value}", "", "")'
     return expression
 
 
-_FOREIGN: Mapping[str, EngineMetrics] = MappingProxyType({
-    "vllm": replace(_VLLM, computed="", computed_label="", cached="vllm:prefix_cache_hits_total"),
-    "sglang": _SGLANG,
-})  # fmt: skip
-"""Names that versions without a profile have, too."""
-_TPOT_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    "vllm": (_VLLM.tpot, "vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"),
-    "sglang": ("sglang:request_time_per_output_token_seconds", _SGLANG.tpot),
-})  # fmt: skip
-"""Of a request or, in other versions, of a token: the first that there is."""
-_CACHES: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    "vllm": ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
-    "sglang": ("sglang:token_usage",),
-})  # fmt: skip
-_PREEMPTED: Mapping[str, str] = MappingProxyType({
-    "vllm": "vllm:num_preemptions_total",
-    "sglang": "sglang:num_retracted_reqs",
-})  # fmt: skip
-
-
 def foreign_queries(engine: str, plan: str, deployment: str, pods: str, window: str) -> Mapping[Quantity, str]:
     """What to ask of a deployment that no plan wrote, by the labels that scraping gives: `pods` are matchers as
     `namespace="a",pod=~"b-.*"`. The answers have the labels of a plan's island: `plan` and `deployment`."""
-    metrics = _FOREIGN[engine]
+    metrics = replace(_BY_ENGINE[engine], computed="")  # not all versions have it
     asked_for = _expressions(metrics, pods, window, "")
-    names = _TPOT_NAMES[engine]
+    tpots = (metrics.tpot, *metrics.other_tpots)
     for quantity, tail, by in ((Quantity.TPOT, "_bucket", EDGE), (Quantity.TPOT_SUM, "_sum", "")):
-        asked_for[quantity] = _first_there(names, tail, by, pods, window)
+        asked_for[quantity] = _first_there(tpots, tail, by, pods, window)
     asked_for[Quantity.CACHE] = " or ".join(
-        f"avg by () (avg_over_time({name}{{{pods}}}[{window}]))" for name in _CACHES[engine]
+        f"avg by () (avg_over_time({name}{{{pods}}}[{window}]))" for name in metrics.caches
     )
-    asked_for[Quantity.PREEMPTED] = f"sum by () (rate({_PREEMPTED[engine]}{{{pods}}}[{window}]))"
+    asked_for[Quantity.PREEMPTED] = rate_of(metrics.preempted, pods, window, "")
     covered = covered_share(f"{metrics.running}{{{pods}}}", window, "")
     for quantity in _COUNTED:  # engines younger than the window count for as long as they run
         asked_for[quantity] = f"({asked_for[quantity]}) / {covered}"
     return {
-        quantity: _labelled(expression, {PLAN: plan, ISLAND: deployment, "__name__": quantity.value})
+        quantity: labelled(expression, {PLAN: plan, ISLAND: deployment, "__name__": quantity.value})
         for quantity, expression in asked_for.items()
     }
 
 
-_COUNTED = (*(Quantity.REQUESTS, Quantity.PROMPT_TOKENS, Quantity.COMPUTED, Quantity.GENERATED, Quantity.PREEMPTED),)
+_COUNTED = (Quantity.REQUESTS, Quantity.PROMPT_TOKENS, Quantity.COMPUTED, Quantity.GENERATED, Quantity.PREEMPTED)
 _STEPS = 300
 """Of a window: to so much of it is known since when an engine is scraped."""
 
@@ -252,7 +243,7 @@ def _first_there(names: tuple[str, ...], tail: str, by: str, pods: str, window: 
     """The first of several histograms that has series: two of them together would mix their classes."""
     alternatives = []
     for number, name in enumerate(names):
-        rate = f"sum by ({by}) (rate({name}{tail}{{{pods}}}[{window}]))"
+        rate = rate_of(f"{name}{tail}", pods, window, by)
         before = [f"unless on () count({other}_count{{{pods}}})" for other in names[:number]]
         alternatives.append(f"({' '.join([rate, *before])})")
     return " or ".join(alternatives)

@@ -19,16 +19,18 @@ from planner.errors import InputError
 from planner.export.objects.operating.queries import (
     PHASE_ON_SERIES,
     EngineMetrics,
+    computed_tokens,
     covered_share,
     engine_metrics,
+    labelled,
+    rate_of,
     require_window,
 )
 from planner.files import catalog
 
 TRAFFIC_ENGINES = ("vllm", "sglang")
-LOAD = (Traffic.ARRIVALS, Traffic.COVERED, Traffic.NEWEST)
+LOAD = (Traffic.ARRIVALS, Traffic.NEWEST)
 """What a watch needs."""
-
 
 _MATCHER = r'\s*[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*"(?:[^"\\\n]|\\.)*"\s*'
 _SELECTOR = re.compile(rf"{_MATCHER}(?:,{_MATCHER})*")
@@ -62,18 +64,10 @@ def traffic_queries(
     seconds = require_window(window)
     expressions = _expressions(traffic_metrics(engine), window, seconds, require_selector(selector))
     return {
-        f"{engine}_{quantity.name.lower()}": _labelled(text, quantity, engine)
+        f"{engine}_{quantity.name.lower()}": labelled(text, {ENGINE: engine, "__name__": quantity.value})
         for quantity, text in expressions
         if quantity in quantities
     }
-
-
-def _labelled(expression: str, quantity: Traffic, engine: str) -> str:
-    """With the name and the engine that the answer is known by."""
-    return (
-        f'label_replace(label_replace({expression}, "{ENGINE}", "{engine}", "", ""), '
-        f'"__name__", "{quantity.value}", "", "")'
-    )
 
 
 def _expressions(metrics: EngineMetrics, window: str, seconds: float, selector: str) -> Iterator[tuple[Traffic, str]]:
@@ -82,7 +76,7 @@ def _expressions(metrics: EngineMetrics, window: str, seconds: float, selector: 
     )
 
     def rate(metric: str, pods: str = at_users, *, by: str = _BY) -> str:
-        return f"sum by ({by}) (rate({metric}{{{pods}}}[{window}]))"
+        return rate_of(metric, pods, window, by)
 
     def growth(gauge: str) -> str:
         return f"sum by ({_BY}) (delta({gauge}{{{at_users}}}[{window}])) / {seconds:g}"
@@ -103,13 +97,5 @@ def _expressions(metrics: EngineMetrics, window: str, seconds: float, selector: 
         yield bucket, rate(f"{name}_bucket", by=classes)
         yield total, rate(f"{name}_sum")
         yield series, f"count by ({classes}) (rate({name}_bucket{{{at_users}}}[{window}]))"
-    prompts = rate(metrics.prompt_tokens, at_caches)
-    yield Traffic.PROMPT_TOKENS, prompts
-    yield Traffic.COMPUTED, _computed(metrics, prompts, at_caches, window)
-
-
-def _computed(metrics: EngineMetrics, prompts: str, pods: str, window: str) -> str:
-    if metrics.computed:
-        return f"sum by ({_BY}) (rate({metrics.computed}{{{pods},{metrics.computed_label}}}[{window}]))"
-    cached = f"sum by ({_BY}) (rate({metrics.cached}{{{pods}}}[{window}]))"
-    return f"{prompts} - ({cached} or 0 * {prompts})"  # no cached token, no series
+    yield Traffic.PROMPT_TOKENS, rate(metrics.prompt_tokens, at_caches)
+    yield Traffic.COMPUTED, computed_tokens(metrics, at_caches, window, _BY)

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from planner import files
 from planner.domain import Phase
 from planner.domain.advice import Advice, AdvisedChange, ServiceAdvice
 from planner.domain.serving.observed import ObservedSeries, Quantity
 from planner.errors import InfeasibleError, InputError
 from planner.files.plan.digests import with_seal
-from planner.report.advice import advice_file_names, advice_files
+from planner.report.advice import ADVICE_FILES, advice_files
 from planner.runs.live.advice.asking import ObservedService, observed_service, with_paces
 from planner.runs.live.advice.changes import changes_of, cumulative, fewer_copies
 from planner.runs.live.advice.finding import FoundEngines, RunningService
@@ -29,7 +28,7 @@ from planner.units import MS_PER_S
 FIRST = 3
 """Changes that are told in full."""
 KINDS = (
-    *advice_file_names(),
+    *ADVICE_FILES,
     *("services/NAME/plan.json", "changes/1/plan.json", "calibrations/NAME.yaml", "scenarios/NAME.yaml"),
     *("workloads/NAME.yaml", "fleet.yaml"),
 )
@@ -117,7 +116,7 @@ def _judged(service: RunningService, terms: Terms, series: Sequence[ObservedSeri
         loaded = rebuilt(service, terms, observed.measured)
         predicted_rps = loaded.plan.outlook.promise_rps
         observed = with_paces(observed, loaded, series)
-        now = rebuilt(service, terms, observed.measured) if observed.calibration else loaded
+        now = rebuilt(service, terms, observed.measured) if observed.measured.calibration else loaded
     rate = now.measured.rate_rps or None
     state, fewest = Pooled.of(now), fewer_copies(now, terms)
     wasted = None if rate is None else 0.0
@@ -273,27 +272,3 @@ def _other_lengths(service: RebuiltService, observed: ObservedService) -> Iterat
                 f"WARNING: {name} have {tokens / requests:,.0f} tokens as measured, {planned:,.0f} in the workload "
                 f"{workload.name}: give one of these days (--workload)."
             )
-
-
-def room_of(engines: FoundEngines, inventory: Mapping[str, int]) -> dict[str, int]:
-    """GPUs that nothing has: of the inventory where one is given, else of the nodes. InputError where more run than
-    there are."""
-    claimed: dict[str, int] = {}
-    for deployment in engines.deployments:
-        if deployment.gpu and deployment.copies:
-            claimed[deployment.gpu] = claimed.get(deployment.gpu, 0) + deployment.claimed_gpus
-    if not inventory:
-        return {gpu: count for gpu, count in (engines.free or {}).items() if count}
-    for gpu, count in inventory.items():
-        if count < claimed.get(gpu, 0):
-            raise InputError(
-                f"--inventory {gpu}={count}: must be at least the {claimed[gpu]} GPUs that run, got fewer.",
-                hint="Count all GPUs at hand, those that run among them.",
-            )
-    room = {gpu: count - claimed.get(gpu, 0) for gpu, count in inventory.items()}
-    return {gpu: count for gpu, count in room.items() if count}
-
-
-def write_advice(folder: Path, advised: AdvisedFolder, *, force: bool = False) -> None:
-    """Write the folder, all of it or nothing."""
-    files.write_folder(folder, advised.files, force=force, kinds=KINDS)

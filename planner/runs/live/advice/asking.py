@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from planner import files
-from planner.domain import Calibration, Phase, Plan
+from planner.domain import Phase
 from planner.domain.advice import RunningDeployment
 from planner.domain.serving.observed import MeteredWorkload, ObservedSeries, Quantity
 from planner.errors import InputError
@@ -16,30 +16,27 @@ from planner.export import slug
 from planner.export.objects.operating.queries import foreign_queries
 from planner.plans.observed.compare import compare_observed, observed_calibration
 from planner.plans.observed.loads import Loads, loads_of
-from planner.plans.observed.mixed import mixed_paces, paced_calibration, slowed_prefill, splits
+from planner.plans.observed.mixed import mixed_calibration, mixed_paces, pace_source
+from planner.plans.observed.paced import pace_factor
 from planner.runs.live import lengths
 from planner.runs.live.advice.finding import RunningService
 from planner.runs.live.advice.rebuilding import Measured, RebuiltService
 from planner.runs.live.prometheus import Prometheus
 
-WINDOW = "1h"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedService:
     """What a service told. `loads`: by island of its plan; `paces`: GPU type, and measured over predicted speed, of
-    each that tells; `untold`: deployments
-    of which nothing came; `notes`: what could not be taken."""
+    each that tells; `untold`: deployments of which nothing came; `notes`: what could not be taken."""
 
     loads: Loads
-    paces: tuple[tuple[str, float], ...]
-    calibration: Calibration | None
     measured: Measured
+    paces: tuple[tuple[str, float], ...] = ()
     untold: tuple[RunningDeployment, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def queries_of(services: Sequence[RunningService], window: str = WINDOW) -> dict[str, str]:
+def queries_of(services: Sequence[RunningService], window: str) -> dict[str, str]:
     """What to ask Prometheus, by name: every quantity of every deployment."""
     return {
         f"{label_of(service, deployment)}.{quantity.name.lower()}": query
@@ -61,24 +58,19 @@ def label_of(service: RunningService, deployment: RunningDeployment) -> str:
 
 
 def by_pods(deployment: RunningDeployment) -> str:
-    """Matchers by the labels that a scrape of pods gives."""
-    namespace = [f"namespace={_quoted(deployment.namespace)}"] if deployment.namespace else []
-    return ",".join((*namespace, f"pod=~{_quoted(deployment.pods)}"))
+    """Matchers by the labels that a scrape of pods gives. Texts of PromQL have Go's escapes; JSON's are among them."""
+    namespace = [f"namespace={json.dumps(deployment.namespace)}"] if deployment.namespace else []
+    return ",".join((*namespace, f"pod=~{json.dumps(deployment.pods)}"))
 
 
-def _quoted(text: str) -> str:
-    """As a text of PromQL, which has Go's escapes; JSON's are among them."""
-    return json.dumps(text)
-
-
-def ask(prometheus: Prometheus, services: Sequence[RunningService], window: str = WINDOW) -> list[ObservedSeries]:
+def ask(prometheus: Prometheus, services: Sequence[RunningService], window: str) -> list[ObservedSeries]:
     """The series of all services; none of a deployment that tells nothing. InputError as `Prometheus.answers`."""
     names = Counter(name for service in services for d in service.deployments for name in {*_model_names(d)})
     series: list[ObservedSeries] = []
     for service in services:
         for deployment in service.deployments:
             single = [name for name in _model_names(deployment) if names[name] == 1]
-            for matchers in (by_pods(deployment), *(f"model_name={_quoted(name)}" for name in single)):
+            for matchers in (by_pods(deployment), *(f"model_name={json.dumps(name)}" for name in single)):
                 queries = _queries(service, deployment, matchers, window)
                 by_name = {quantity.name.lower(): query for quantity, query in queries.items()}
                 first = {Quantity.RANKS.name.lower(): by_name[Quantity.RANKS.name.lower()]}
@@ -89,17 +81,15 @@ def ask(prometheus: Prometheus, services: Sequence[RunningService], window: str 
     return series
 
 
-def metered(
-    prometheus: Prometheus, services: Sequence[RunningService], window: str = WINDOW
-) -> dict[str, MeteredWorkload]:
+def metered(prometheus: Prometheus, services: Sequence[RunningService], window: str) -> dict[str, MeteredWorkload]:
     """The workloads that metrics tell, by service; none of one whose metrics tell too little. InputError where the
     Prometheus does not answer."""
     workloads: dict[str, MeteredWorkload] = {}
     for service in services:
         namespaces = {deployment.namespace for deployment in service.deployments} - {""}
         pods = "|".join(deployment.pods for deployment in service.deployments)
-        matchers = [*(f"namespace={_quoted(name)}" for name in namespaces), f"pod=~{_quoted(pods)}"]
-        names = [f"model_name={_quoted(name)}" for name in _model_names(service.deployments[0])]
+        matchers = [*(f"namespace={json.dumps(name)}" for name in namespaces), f"pod=~{json.dumps(pods)}"]
+        names = [f"model_name={json.dumps(name)}" for name in _model_names(service.deployments[0])]
         for selector in (",".join(matchers), *names):
             queries = lengths.queries_of(service.engine, window, selector)
             series = files.read_traffic(prometheus.answers(queries))
@@ -133,7 +123,7 @@ def observed_service(rebuilt: RebuiltService, series: Sequence[ObservedSeries]) 
     # a part of the rate would make copies look idle that are not
     rate_rps = 0.0 if untold or partly else loads.rate_rps
     measured = Measured(rate_rps=rate_rps, cached=_cached(loads))
-    return ObservedService(loads=loads, paces=(), calibration=None, measured=measured, untold=untold, notes=partly)
+    return ObservedService(loads=loads, measured=measured, untold=untold, notes=partly)
 
 
 def _partly_scraped(rebuilt: RebuiltService, loads: Loads) -> Iterator[str]:
@@ -157,53 +147,46 @@ def with_paces(observed: ObservedService, rebuilt: RebuiltService, series: Seque
     paces = mixed_paces(plan, of_service, labels, service.name)
     notes = list(observed.notes)
     notes += [f"{rebuilt.islands[pace.island].name}: no pace. {pace.why_not}" for pace in paces if pace.why_not]
-    calibration = paced_calibration(plan, paces, f"{service.name}-observed")
-    speeds = [(pace.gpu, pace.pace) for pace in paces if not pace.why_not]
-    if splits(plan):
-        of_steps = _of_steps(plan, of_service, labels, service.name, calibration)
-        calibration = of_steps.calibration
-        speeds += of_steps.paces
-        notes += of_steps.notes
-    measured = replace(observed.measured, calibration=calibration)
-    loads = replace(observed.loads, plan=plan)
-    return replace(
-        observed, loads=loads, paces=tuple(speeds), calibration=calibration, measured=measured, notes=tuple(notes)
+    observed = replace(
+        observed,
+        loads=replace(observed.loads, plan=plan),
+        measured=replace(observed.measured, calibration=mixed_calibration(plan, paces, f"{service.name}-observed")),
+        paces=tuple((pace.gpu, pace.pace) for pace in paces if not pace.why_not),
+        notes=tuple(notes),
     )
+    halves = any(island.phase in _HALVES for island in plan.islands)
+    return _with_steps(observed, of_service, labels, service.name) if halves else observed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Steps:
-    """What steps of servers of one phase say: a calibration, GPU type and pace of each, notes."""
-
-    calibration: Calibration | None
-    paces: tuple[tuple[str, float], ...] = ()
-    notes: tuple[str, ...] = ()
+_HALVES = (Phase.PREFILL, Phase.DECODE)
 
 
-def _of_steps(
-    plan: Plan, series: Sequence[ObservedSeries], labels: Mapping[str, str], name: str, base: Calibration | None
-) -> _Steps:
-    """With the steps of servers of one phase, over a calibration `base` of others. Prefill servers for which nobody
-    waits tell no step: they are taken to be as slow as the decode servers of their GPU type, and never faster than
-    predicted."""
+def _with_steps(
+    observed: ObservedService, series: Sequence[ObservedSeries], labels: Mapping[str, str], name: str
+) -> ObservedService:
+    """With the steps of servers of one phase. Prefill servers for which nobody waits tell no step: they are taken to be
+    as slow as the decode servers of their GPU type, and never faster than predicted."""
+    plan, base = observed.loads.plan, observed.measured.calibration
     observation = compare_observed(plan, series, labels, name)
-    phases = (Phase.PREFILL, Phase.DECODE)
-    notes = [f"{i.island}: no step time. {i.why_not}" for i in observation.islands if i.why_not and i.phase in phases]
+    untold = [f"{i.island}: no step time. {i.why_not}" for i in observation.islands if i.why_not and i.phase in _HALVES]
+    notes = [*observed.notes, *untold]
     try:
         fit = observed_calibration(plan, observation, f"{name}-observed").calibration
     except InputError:
-        return _Steps(calibration=base, notes=tuple(notes))  # the notes say why
+        return replace(observed, notes=tuple(notes))  # which say why
     factors = {(factor.name, factor.family): factor for factor in (*(base.factors if base else ()), *fit.factors)}
     paces = {(i.gpu, i.phase): i.pace for i in observation.islands if i.pace is not None}
     for island in observation.islands:
         of_decode = paces.get((island.gpu, Phase.DECODE))
         if island.phase is Phase.PREFILL and (island.gpu, island.phase) not in paces and of_decode is not None:
-            slower = slowed_prefill(plan, island.gpu, min(1.0, of_decode))
+            slower = pace_factor(plan, island.gpu, Phase.PREFILL, min(1.0, of_decode), pace_source(plan))
             factors[slower.name, slower.family] = slower
             notes.append(f"{island.island}: taken to go at {min(1.0, of_decode):.0%}, as decode servers do.")
-    return _Steps(
-        calibration=replace(fit, factors=tuple(factors.values())),
-        paces=tuple((gpu, pace) for (gpu, _), pace in paces.items()),
+    calibration = replace(fit, factors=tuple(factors.values()))
+    return replace(
+        observed,
+        measured=replace(observed.measured, calibration=calibration),
+        paces=(*observed.paces, *((gpu, pace) for (gpu, _), pace in paces.items())),
         notes=tuple(notes),
     )
 

@@ -8,17 +8,25 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from planner import files
-from planner.domain import GpuSpec, ModelSpec, Phase
+from planner.domain import ModelSpec, Phase
 from planner.domain.advice import RunningDeployment
+from planner.domain.node_report import GpuTypeNames
 from planner.errors import InputError
 from planner.export import slug
+from planner.export.objects.documents import mapping_below
 from planner.export.objects.pods import GPU_RESOURCES
 from planner.export.objects.running import ForeignObject, foreign_objects, running_deployments
 from planner.files.kubernetes.kubectl_nodes import gpu_names
+from planner.files.kubernetes.kubectl_pods import SLICE, holds_nothing, requests
+from planner.files.kubernetes.kubernetes_objects import below, objects_of
+from planner.files.sections import Section
+from planner.placement.clusters.imported_nodes import type_of_labels
+from planner.runs.live.nodes import read_states, types_of
 
 LOOKED_FOR = (
     "engines by their command (vllm serve, python -m vllm.entrypoints.openai.api_server, sglang serve, "
@@ -66,6 +74,44 @@ class FoundEngines:
         return (*priced, *(deployment for deployment, _ in self.gaps))
 
 
+class Nodes:
+    """Nodes of a cluster, as far as they are listed: the type of GPU of each, and what of them is free."""
+
+    def __init__(self, objects: Sequence[ForeignObject]) -> None:
+        documents = [Section(item.body, file=item.file) for item in objects if item.kind in ("Node", SLICE)]
+        self._states = read_states(documents, datetime.now(UTC), 0.0)
+        self._specs = files.load_gpu_specs()
+        types, unknown = types_of(self._states)
+        self.gpus = {name: gpu for name, (gpu, _) in types.items() if gpu in self._specs}
+        every = set(self.gpus.values()) if not unknown and len(self.gpus) == len(types) else set()
+        self.only = every.pop() if len(every) == 1 else ""
+
+    def gpu_of_labels(self, labels: Mapping[str, str]) -> str:
+        """The type of nodes with these labels; empty where they tell none that is known."""
+        names = GpuTypeNames(selectors=tuple((name, spec.node_selector) for name, spec in self._specs.items()))
+        gpu = type_of_labels(labels, gpu_names(labels), names, [])
+        return gpu if gpu in self._specs else ""
+
+    def free(self, objects: Sequence[ForeignObject], deployments: Sequence[RunningDeployment]) -> dict[str, int] | None:
+        """GPUs by type of nodes that take pods, less those that pods on them claim, or that deployments do, whose pods
+        may not be listed, where these claim more; None where no nodes are listed."""
+        if not (self._states.nodes or self._states.unreadable):
+            return None
+        claims, of_pods, of_deployments = Counter[str](), Counter[str](), Counter[str]()
+        for item in objects_of((Section(o.body, file=o.file) for o in objects if o.kind == "Pod"), ("Pod",)):
+            if not holds_nothing(item):
+                spec = below(item.body, "spec")
+                amounts, name = requests(spec), spec.text("nodeName")
+                claims[name] += int(sum(amounts.get(resource, 0.0) for resource in GPU_RESOURCES.values()))
+        for deployment in deployments:
+            of_deployments[deployment.gpu] += deployment.claimed_gpus
+        free = Counter[str]()
+        for name, gpu in self.gpus.items():
+            of_pods[gpu] += claims[name]
+            free[gpu] += max(0, self._states.nodes[name].serving - claims[name])
+        return {gpu: max(0, count - max(0, of_deployments[gpu] - of_pods[gpu])) for gpu, count in free.items()}
+
+
 def objects_of_folder(folder: Path) -> tuple[ForeignObject, ...]:
     """The Kubernetes objects of the YAML and JSON files of a folder, lists unpacked. Raises InputError as
     `files.load_manifests`, and for a file that is no such text."""
@@ -90,8 +136,8 @@ def find_engines(objects: Sequence[ForeignObject], hints: Hints, origin: str) ->
         )
     for flag, names in (("--gpu", hints.gpus), ("--model", hints.models)):
         _require_named(flag, names, deployments)
-    specs = files.load_gpu_specs()
-    typed = [_typed(deployment, objects, hints, specs) for deployment in deployments]
+    nodes = Nodes(objects)
+    typed = [_typed(deployment, objects, hints, nodes) for deployment in deployments]
     gaps: list[tuple[RunningDeployment, tuple[str, ...]]] = []
     readable: list[tuple[RunningDeployment, str, ModelSpec]] = []
     for deployment in typed:
@@ -109,7 +155,7 @@ def find_engines(objects: Sequence[ForeignObject], hints: Hints, origin: str) ->
         else:
             readable.append((deployment, model, spec))
     return FoundEngines(
-        services=tuple(_services(readable)), gaps=tuple(gaps), objects=len(objects), free=_free(objects, typed, specs)
+        services=tuple(_services(readable)), gaps=tuple(gaps), objects=len(objects), free=nodes.free(objects, typed)
     )
 
 
@@ -161,93 +207,22 @@ def _hint_of(label: str, name: str, hints: Mapping[str, str]) -> str:
 
 
 def _typed(
-    deployment: RunningDeployment, objects: Sequence[ForeignObject], hints: Hints, specs: Mapping[str, GpuSpec]
+    deployment: RunningDeployment, objects: Sequence[ForeignObject], hints: Hints, nodes: Nodes
 ) -> RunningDeployment:
     """With the type of its GPUs, and what says so."""
     if gpu := _hint_of(deployment.label, deployment.name, hints.gpus):
         return replace(deployment, gpu=files.load_gpu_spec(gpu).name, gpu_source="--gpu")
-    if gpu := gpu_of_labels(dict(deployment.node_labels), specs):
+    if gpu := nodes.gpu_of_labels(dict(deployment.node_labels)):
         return replace(deployment, gpu=gpu, gpu_source="the labels that its node must have")
-    nodes = {item.name: item for item in objects if item.kind == "Node"}
-    on = [nodes[name] for name in _nodes_of(deployment, objects) if name in nodes]
-    types = {gpu_of_labels(_labels(node), specs) for node in on} - {""}
+    pattern = re.compile(deployment.pods)
+    pods = (item for item in objects if item.kind == "Pod" and item.namespace == deployment.namespace)
+    on = {str(mapping_below(pod.body, "spec").get("nodeName")) for pod in pods if pattern.fullmatch(pod.name)}
+    types = {nodes.gpus[name] for name in on if name in nodes.gpus}
     if len(types) == 1:
         return replace(deployment, gpu=types.pop(), gpu_source="the nodes that its pods are on")
-    every = {gpu_of_labels(_labels(node), specs) for node in nodes.values() if _gpus_of_node(node)}
-    if not on and len(every) == 1 and "" not in every:
-        return replace(deployment, gpu=every.pop(), gpu_source="all GPU nodes, which are of one type")
+    if not types and nodes.only:
+        return replace(deployment, gpu=nodes.only, gpu_source="all GPU nodes, which are of one type")
     if len(types) > 1:
         reason = f"its pods are on several types of GPU ({', '.join(sorted(types))}): --gpu {deployment.name}=TYPE"
         return replace(deployment, gaps=(*deployment.gaps, reason))
     return deployment
-
-
-def _nodes_of(deployment: RunningDeployment, objects: Sequence[ForeignObject]) -> set[str]:
-    pattern = re.compile(deployment.pods)
-    pods = (item for item in objects if item.kind == "Pod" and item.namespace == deployment.namespace)
-    specs = (pod.body.get("spec") for pod in pods if pattern.fullmatch(pod.name))
-    return {str(spec.get("nodeName")) for spec in specs if isinstance(spec, Mapping) and spec.get("nodeName")}
-
-
-def gpu_of_labels(labels: Mapping[str, str], specs: Mapping[str, GpuSpec]) -> str:
-    """The type that a node's labels tell; empty where they tell none that is known."""
-    fitting = [
-        (len(spec.node_selector), name)
-        for name, spec in specs.items()
-        if spec.node_selector and all(labels.get(key) == value for key, value in spec.node_selector)
-    ]
-    if fitting:
-        return max(fitting)[1]
-    products = {value: name for name, spec in specs.items() for _, value in spec.node_selector}
-    for told_name in gpu_names(labels):
-        if gpu := told_name.gpu or products.get(told_name.value, ""):
-            return gpu
-    return ""
-
-
-def _labels(node: ForeignObject) -> dict[str, str]:
-    labels = node.body.get("metadata", {}).get("labels") or {}
-    return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, Mapping) else {}
-
-
-def _gpus_of_node(node: ForeignObject) -> int:
-    status = node.body.get("status")
-    allocatable = status.get("allocatable") if isinstance(status, Mapping) else None
-    amounts = allocatable if isinstance(allocatable, Mapping) else {}
-    counts = [str(amounts.get(resource, "0")) for resource in GPU_RESOURCES.values()]
-    return sum(int(count) for count in counts if count.isdecimal())
-
-
-def _free(
-    objects: Sequence[ForeignObject], deployments: Sequence[RunningDeployment], specs: Mapping[str, GpuSpec]
-) -> dict[str, int] | None:
-    """GPUs of nodes that take pods, less those that pods on them claim, or that deployments do, whose pods may not be
-    listed, where these claim more."""
-    nodes = {item.name: item for item in objects if item.kind == "Node"}
-    if not nodes:
-        return None
-    types = {name: gpu_of_labels(_labels(node), specs) for name, node in nodes.items()}
-    totals, of_pods, of_deployments = Counter[str](), Counter[str](), Counter[str]()
-    for name, node in nodes.items():
-        spec = node.body.get("spec")
-        if types[name] and not (isinstance(spec, Mapping) and spec.get("unschedulable")):
-            totals[types[name]] += _gpus_of_node(node)
-    for item in objects:
-        spec = item.body.get("spec")
-        if item.kind == "Pod" and isinstance(spec, Mapping):
-            of_pods[types.get(str(spec.get("nodeName")), "")] += _claimed(spec)
-    for deployment in deployments:
-        of_deployments[deployment.gpu] += deployment.claimed_gpus
-    return {gpu: max(0, total - max(of_pods[gpu], of_deployments[gpu])) for gpu, total in totals.items() if total}
-
-
-def _claimed(spec: Mapping[str, Any]) -> int:
-    containers = spec.get("containers")
-    total = 0
-    for container in containers if isinstance(containers, list) else []:
-        resources = container.get("resources") if isinstance(container, Mapping) else None
-        limits = resources.get("limits") if isinstance(resources, Mapping) else None
-        for resource in GPU_RESOURCES.values():
-            count = str(limits.get(resource, "0")) if isinstance(limits, Mapping) else "0"
-            total += int(count) if count.isdecimal() else 0
-    return total

@@ -34,7 +34,7 @@ from planner.files.tables.workloads import workload_document
 from planner.plans.finishing import finished_plan
 from planner.proposing.buckets.proposals import running_pools
 from planner.proposing.feasibility import posed
-from planner.runs.live.advice.finding import RunningService
+from planner.runs.live.advice.finding import Hints, RunningService
 from planner.units import GB, MIB
 from planner.workload import summarize
 
@@ -57,20 +57,24 @@ _SMALLER_DEFAULTS = frozenset({("vllm", "A100")})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What the user says of all services, or of one by its name (then `NAME`): workload, levels, rate (requests/s).
-    `metered`: workloads that metrics tell, of services that none is given for. `prices`: USD per GPU and hour.
-    `free`: GPUs that nothing has, by type. `headroom`: share of the rate that must be promised beyond it;
-    `least_servers`: copies that a model keeps, where it has so many."""
+    """What the user says, and what is looked up for it. Of all services (an empty name), or of one by its name:
+    workload, levels, rate (requests/s). `hints`: on deployments. `inventory`: all GPUs at hand (empty: what runs, and
+    free nodes); `free`: those that nothing has, by type. `metered`: workloads that metrics tell, of services that none
+    is given for. `prices`: USD per GPU and hour; `policy`: of the router today. `headroom`: share of the rate that must
+    be promised beyond it; `least_servers`: copies that a model keeps, where it has so many. `window`: of metrics."""
 
+    hints: Hints = field(default_factory=Hints)
     workloads: Mapping[str, object] = field(default_factory=dict)
     metered: Mapping[str, MeteredWorkload] = field(default_factory=dict)
     levels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     rates: Mapping[str, float] = field(default_factory=dict)
+    inventory: Mapping[str, int] = field(default_factory=dict)
     prices: Mapping[str, float] = field(default_factory=dict)
     free: Mapping[str, int] = field(default_factory=dict)
     policy: str = "random"
     headroom: float = 0.2
     least_servers: int = 2
+    window: str = "1h"
 
     def workload(self, name: str) -> object:
         """The service's own, else that of all. InputError where there is none."""

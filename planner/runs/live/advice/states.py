@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from planner.cost.serving import BATCHES
-from planner.domain import BucketPool, Phase, Question, Scenario
+from planner.domain import BucketPool, Phase, Scenario
 from planner.domain.serving.server import ServerConfig
 from planner.evaluation.buckets.service import BucketService
 from planner.proposing.feasibility import posed
@@ -49,11 +49,6 @@ class Pooled:
             claimed={pool.island: claimed[pool.island] / pool.count for pool in pools},
         )
 
-    @property
-    def question(self) -> Question:
-        """What they are judged by."""
-        return posed(self.scenario)
-
     def rent_of(self, pool: BucketPool) -> float:
         """USD/hour of one server, with GPUs that it claims and does not use."""
         return self.scenario.inventory.item(pool.gpu).price_usd_per_gpu_hour * self.claimed[pool.island]
@@ -66,12 +61,7 @@ class Pooled:
     @property
     def promise_rps(self) -> float:
         """Of all together, within the levels."""
-        return BucketService(self.question).priced(self.pools).rate_rps * self.scenario.routing.margin
-
-    @property
-    def servers(self) -> int:
-        """How many there are."""
-        return sum(pool.count for pool in self.pools)
+        return BucketService(posed(self.scenario)).priced(self.pools).rate_rps * self.scenario.routing.margin
 
     def with_counts(self, counts: Mapping[str, int]) -> "Pooled":
         """With so many servers of an island; pools without any are left out."""

@@ -1,9 +1,7 @@
 """Whether an address is an engine's or a router's, before it is loaded: it lists the model that the plan is for."""
 
 from collections.abc import Sequence
-from http.client import HTTPException
-from urllib.error import HTTPError, URLError
-from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
+from http import HTTPStatus
 
 from planner import export
 from planner.domain import Plan
@@ -11,8 +9,8 @@ from planner.errors import InputError
 from planner.files.disk.documents import parse_json
 from planner.files.disk.opening import MOST_OF_A_DOCUMENT
 from planner.files.sections import Section
-from planner.runs.live.addresses import NoRedirects
-from planner.runs.live.proving.settings import KEY, ProofSettings
+from planner.runs.live.addresses import HttpServer
+from planner.runs.live.proving.settings import SECRET, ProofSettings
 
 MODELS = "/v1/models"
 _PATIENCE_S = 10.0
@@ -49,44 +47,19 @@ def _names(plan: Plan) -> list[str]:
 
 def _served(settings: ProofSettings) -> Sequence[str]:
     """Ids of the models that it lists."""
-    address = f"{settings.base_url}{MODELS}"
-    request = Request(address, headers={"Accept": "application/json"})  # noqa: S310  (the scheme is checked)
-    if settings.key:
-        request.add_unredirected_header("Authorization", f"Bearer {settings.key}")
-    # directly, as the load goes, whatever proxies the environment names
-    opener = build_opener(NoRedirects, HTTPSHandler(), ProxyHandler({}))
-    try:
-        with opener.open(request, timeout=_PATIENCE_S) as response:
-            text = response.read(MOST_OF_A_DOCUMENT).decode("utf-8", errors="replace")
-    except HTTPError as error:
-        error.close()
-        raise _refused(settings, error.code) from None
-    except (URLError, HTTPException, OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
+    server = HttpServer(option="--url", url=settings.url, secret=SECRET, word=settings.key, hint=_HINT)
+    status, text = server.get(
+        f"{settings.base_url}{MODELS}", patience_s=_PATIENCE_S, most_bytes=MOST_OF_A_DOCUMENT, directly=True
+    )  # directly, as the load goes
+    if status != HTTPStatus.OK:
         raise InputError(
-            f"--url {settings.url}: must answer {MODELS} within {_PATIENCE_S:g} s, got: {reason}.", hint=_HINT
-        ) from None
-    return _ids(settings, text)
-
-
-def _ids(settings: ProofSettings, text: str) -> list[str]:
+            f"{server.label}: must answer {MODELS} as an engine or a router does, got HTTP {status}.", hint=_HINT
+        )
     try:
         document: Section = parse_json(text, file=settings.url)
         return [row.text("id") for row in document.sections("data")]
     except InputError:
         shown = " ".join(text.split())[:_SHOWN]
         raise InputError(
-            f"--url {settings.url}: must list its models at {MODELS} as an engine does, got {shown!r}.", hint=_HINT
+            f"{server.label}: must list its models at {MODELS} as an engine does, got {shown!r}.", hint=_HINT
         ) from None
-
-
-def _refused(settings: ProofSettings, status: int) -> InputError:
-    if status in {401, 403}:
-        given = "refused the key" if settings.key else "asks for a key"
-        return InputError(
-            f"--url {settings.url}: must let requests through, {given} (HTTP {status}).",
-            hint=f"Set {KEY}, or name a file with --key-file.",
-        )
-    return InputError(
-        f"--url {settings.url}: must answer {MODELS} as an engine or a router does, got HTTP {status}.", hint=_HINT
-    )

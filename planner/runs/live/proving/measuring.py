@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from planner.domain import Band, Phase, Plan
 from planner.domain.arrivals import ReplaySettings, Requests
@@ -15,10 +15,9 @@ from planner.evaluation.replay.replaying import PlanReplay
 from planner.files.benchmarks.aiperf_records import AiperfRequest
 from planner.replay import judge
 from planner.replay.measures.columns import Columns
-from planner.replay.measures.results import SeedRun
+from planner.replay.measures.results import RecordedRun, SeedRun
 from planner.replay.requests import RequestLog, RequestTable
 from planner.replay.simulate import played
-from planner.replay.stations.usage import Usage
 from planner.runs.live.proving.generator import Sent
 from planner.runs.live.proving.records import ProvedRequest
 from planner.runs.live.proving.settings import DRAIN_S
@@ -40,49 +39,32 @@ def proved_requests(requests: Requests, sent: Sent) -> list[ProvedRequest]:
     offset_ms = sorted(lags_ms)[len(lags_ms) // 2] - start_ms
     rows = []
     for number, arrival_ms in enumerate(requests.arrival_ms):
-        prompt, answer = requests.prompt_tokens[number], requests.answer_tokens[number]
         record = records.get(number)
-        if record is None:
-            came_ms = max(0.0, arrival_ms + offset_ms)
-            if start_ms + came_ms + DRAIN_S * MS_PER_S > sent.ended_ms:
-                continue
-            rows.append(_unanswered(number, came_ms, (prompt, answer), UNANSWERED))
-        else:
-            rows.append(_proved(number, record, record.start_ms - start_ms, (prompt, answer)))
+        came_ms = record.start_ms - start_ms if record else max(0.0, arrival_ms + offset_ms)
+        if record is None and start_ms + came_ms + DRAIN_S * MS_PER_S > sent.ended_ms:
+            continue
+        row = ProvedRequest(
+            number=number,
+            arrival_ms=came_ms,
+            prompt_tokens=requests.prompt_tokens[number],
+            answer_tokens=requests.answer_tokens[number],
+            failure=UNANSWERED if record is None else record.failure,
+        )
+        rows.append(row if record is None or record.failure else _answered(row, record))
     return sorted(rows, key=lambda row: (row.arrival_ms, row.number))
 
 
-def _proved(number: int, record: AiperfRequest, arrival_ms: float, tokens: tuple[int, int]) -> ProvedRequest:
-    failure = record.failure
-    if not failure and (record.ttft_ms is None or record.latency_ms is None):
-        failure = "no tokens came"
-    counted = (max(1, record.input_tokens or tokens[0]), max(1, record.output_tokens or tokens[1]))
-    if failure or record.ttft_ms is None or record.latency_ms is None:
-        return _unanswered(number, arrival_ms, tokens, failure)
-    return ProvedRequest(
-        number=number,
-        arrival_ms=arrival_ms,
-        prompt_tokens=counted[0],
-        answer_tokens=counted[1],
-        first_ms=arrival_ms + record.ttft_ms,
-        ended_ms=arrival_ms + record.latency_ms,
+def _answered(row: ProvedRequest, record: AiperfRequest) -> ProvedRequest:
+    """With its times, and its tokens as the server counted them."""
+    if record.ttft_ms is None or record.latency_ms is None:
+        return replace(row, failure="no tokens came")
+    return replace(
+        row,
+        prompt_tokens=max(1, record.input_tokens or row.prompt_tokens),
+        answer_tokens=max(1, record.output_tokens or row.answer_tokens),
+        first_ms=row.arrival_ms + record.ttft_ms,
+        ended_ms=row.arrival_ms + record.latency_ms,
     )
-
-
-def _unanswered(number: int, arrival_ms: float, tokens: tuple[int, int], failure: str) -> ProvedRequest:
-    return ProvedRequest(
-        number=number, arrival_ms=arrival_ms, prompt_tokens=tokens[0], answer_tokens=tokens[1], failure=failure
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _MeasuredRun:
-    """A load as measures see a run; of servers nothing is known."""
-
-    requests: RequestTable
-    log: RequestLog
-    sent_to: Sequence[int]
-    usages: list[list[Usage]]
 
 
 class Measured:
@@ -141,7 +123,7 @@ def _run(fleet: ReplayFleet, settings: ReplaySettings, requests: Requests, rows:
             log.first[place], log.ended[place] = row.first_ms, row.ended_ms
     starts = [interval.start for interval in fleet.intervals]
     sent_to = [max(0, bisect_right(starts, prompt) - 1) for prompt in table.prompt]
-    run = _MeasuredRun(requests=table, log=log, sent_to=sent_to, usages=[])
+    run = RecordedRun(requests=table, log=log, sent_to=sent_to, usages=[])
     return SeedRun(engine=run, columns=Columns.of(run, int(len(table) * settings.warm_up)))
 
 

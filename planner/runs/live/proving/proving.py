@@ -98,7 +98,7 @@ class PreparedProof:
             fit=paced_calibration(self._plan, {each.phase: each.factor for each in factors}, name, source),
             notes=(*requests.notes, *self._notes(rows)),
         )
-        return _with_advice(proof, requests)
+        return replace(proof, advice=tuple(_advice(proof, requests)))
 
     def _notes(self, rows: Sequence[ProvedRequest]) -> Iterator[str]:
         asked_for, sent = self._settings.requests, len(self.requests)
@@ -118,10 +118,6 @@ def _rate(rows: Sequence[ProvedRequest]) -> float:
     """Mean rate (requests/s) from the first to the last."""
     span_s = (max(row.arrival_ms for row in rows) - min(row.arrival_ms for row in rows)) / MS_PER_S if rows else 0.0
     return (len(rows) - 1) / span_s if span_s > 0 else 0.0
-
-
-def _with_advice(proof: Proof, requests: Requests) -> Proof:
-    return replace(proof, advice=tuple(_advice(proof, requests)))
 
 
 def _advice(proof: Proof, requests: Requests) -> Iterator[str]:

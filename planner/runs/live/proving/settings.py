@@ -3,16 +3,16 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from urllib.parse import SplitResult, urlsplit
 
 from planner.domain.arrivals import Requests
 from planner.domain.workload import PromptBlocks
 from planner.errors import InputError
-from planner.runs.live.addresses import is_here, without_password
+from planner.runs.live.addresses import Secret, is_here, require_address, without_password
 from planner.units import MS_PER_S
 
 KEY = "PLANNER_ENDPOINT_KEY"
 """The environment's API key of the endpoint."""
+SECRET = Secret(noun="key", variable=KEY, option="--key-file")
 MOST_REQUESTS = 20_000
 _MOST_MINUTES = 240.0
 START_S, DRAIN_S = 15.0, 30.0
@@ -60,7 +60,7 @@ class ProofSettings:
 
 def check_proof(settings: ProofSettings) -> None:
     """InputError names the value that cannot be, an address that is none, or a host that nobody confirmed."""
-    _check_address(_address(settings.url), settings)
+    _check_address(settings)
     if not 1 <= settings.requests <= MOST_REQUESTS:
         raise _fault("requests", f"must be from 1 to {MOST_REQUESTS:,}", settings.requests, "Try 2000.")
     if not 0 < settings.minutes <= _MOST_MINUTES:
@@ -82,26 +82,13 @@ def check_proof(settings: ProofSettings) -> None:
         raise _fault("bytes_per_token", "must be from 0.5 to 16", bytes_per_token, "Try 4.")
 
 
-def _address(url: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-        well_formed = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        well_formed = False
-    if not well_formed or parts.query or parts.fragment or parts.path not in _LAST_PORT_PATHS or not url.isprintable():
+def _check_address(settings: ProofSettings) -> None:
+    parts = require_address("--url", settings.url, "http://localhost:8000", SECRET, settings.key)
+    if parts.path not in _LAST_PORT_PATHS:
         raise InputError(
-            f"--url: must be an address as http://localhost:8000, got {without_password(url)!r}.",
+            f"--url: must be an address as http://localhost:8000, got {without_password(settings.url)!r}.",
             hint="Give scheme, host and port of the router, without a path.",
         )
-    if parts.username is not None or parts.password is not None:
-        raise InputError(
-            "--url: must hold no user and no password, which would be kept in histories, got one.",
-            hint=f"Set {KEY}, or name a file with --key-file.",
-        )
-    return parts
-
-
-def _check_address(parts: SplitResult, settings: ProofSettings) -> None:
     host = parts.hostname or ""
     if settings.confirmed_host and settings.confirmed_host.lower() != host:
         raise InputError(
@@ -113,11 +100,6 @@ def _check_address(parts: SplitResult, settings: ProofSettings) -> None:
             f"--url {settings.url}: must be on this machine unless its host is confirmed, got {host}: "
             f"{settings.requests:,} requests would load it.",
             hint=f"Add --confirm {host} where you may load it.",
-        )
-    if settings.key and parts.scheme == "http" and not is_here(host):
-        raise InputError(
-            f"--url {settings.url}: must be https where a key is sent to another machine, got http.",
-            hint="Use https, or forward the port to this machine.",
         )
 
 
