@@ -16,7 +16,7 @@ from planner import files
 from planner.api.deployments import PlannedDeployment
 from planner.domain import Plan
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, InputError
-from planner.runs.live.prometheus import TOKEN
+from planner.runs.live.prometheus import TOKEN, Prometheus
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "replay"))
 
@@ -122,6 +122,28 @@ def test_who_is_sent_elsewhere_does_not_go(planner: Command, run: Path, monkeypa
     assert sent.status == EXIT_BAD_INPUT
     assert "must answer /api/v1/query, got HTTP 302" in sent.err
     assert seen == []
+
+
+def test_no_proxy_is_between_this_machine_and_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token would go through it in the clear; to another machine a proxy may be the only way."""
+    passed: list[str] = []
+
+    def proxy(handler: BaseHTTPRequestHandler) -> tuple[int, dict[str, str], bytes]:
+        passed.append(f"{handler.path} {handler.headers.get('Authorization')}")
+        return 200, {}, b"proxied"
+
+    with serving(proxy) as between, serving(replied(body=b"direct")) as url:
+        for name in ("http_proxy", "HTTP_PROXY"):
+            monkeypatch.setenv(name, between)
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        here = Prometheus(url=url, token=SECRET)
+        by_name = Prometheus(url=url.replace("127.0.0.1", "localhost"), token=SECRET)
+        answers = [*here.answers({"up": "up"}).values(), *by_name.answers({"up": "up"}).values()]
+        assert (answers, passed) == (["direct", "direct"], [])
+        elsewhere = Prometheus(url="http://prometheus.example").answers({"up": "up"})
+    assert list(elsewhere.values()) == ["proxied"]
+    assert passed == ["http://prometheus.example/api/v1/query?query=up None"]
 
 
 @pytest.mark.parametrize(
