@@ -211,8 +211,7 @@ def _labels(node: ForeignObject) -> dict[str, str]:
 
 
 def _gpus_of_node(node: ForeignObject) -> int:
-    status = node.body.get("status")
-    allocatable = status.get("allocatable") if isinstance(status, Mapping) else None
+    allocatable = _status(node).get("allocatable")
     amounts = allocatable if isinstance(allocatable, Mapping) else {}
     counts = [str(amounts.get(resource, "0")) for resource in GPU_RESOURCES.values()]
     return sum(int(count) for count in counts if count.isdecimal())
@@ -229,16 +228,34 @@ def _free(
     types = {name: gpu_of_labels(_labels(node), specs) for name, node in nodes.items()}
     totals, of_pods, of_deployments = Counter[str](), Counter[str](), Counter[str]()
     for name, node in nodes.items():
-        spec = node.body.get("spec")
-        if types[name] and not (isinstance(spec, Mapping) and spec.get("unschedulable")):
-            totals[types[name]] += _gpus_of_node(node)
+        if not types[name] or not _takes_pods(node):
+            types[name] = ""
+        totals[types[name]] += _gpus_of_node(node)
     for item in objects:
         spec = item.body.get("spec")
-        if item.kind == "Pod" and isinstance(spec, Mapping):
+        if item.kind == "Pod" and isinstance(spec, Mapping) and _status(item).get("phase") not in _ENDED:
             of_pods[types.get(str(spec.get("nodeName")), "")] += _claimed(spec)
     for deployment in deployments:
         of_deployments[deployment.gpu] += deployment.claimed_gpus
-    return {gpu: max(0, total - max(of_pods[gpu], of_deployments[gpu])) for gpu, total in totals.items() if total}
+    claimed = {gpu: max(of_pods[gpu], of_deployments[gpu]) for gpu in totals if gpu}
+    return {gpu: max(0, totals[gpu] - count) for gpu, count in claimed.items() if totals[gpu]}
+
+
+_ENDED = frozenset({"Succeeded", "Failed"})
+"""Phases of pods that hold no GPUs any more."""
+
+
+def _status(item: ForeignObject) -> Mapping[str, Any]:
+    status = item.body.get("status")
+    return status if isinstance(status, Mapping) else {}
+
+
+def _takes_pods(node: ForeignObject) -> bool:
+    """Whether it is neither cordoned nor said to be not ready."""
+    spec, conditions = node.body.get("spec"), _status(node).get("conditions")
+    rows = (row for row in conditions if isinstance(row, Mapping)) if isinstance(conditions, list) else ()
+    ready = all(row.get("type") != "Ready" or row.get("status") == "True" for row in rows)
+    return ready and not (isinstance(spec, Mapping) and spec.get("unschedulable"))
 
 
 def _claimed(spec: Mapping[str, Any]) -> int:
