@@ -118,6 +118,11 @@ def usable_by_type(cluster: Cluster, settings: PlacementSettings) -> tuple[dict[
     return {gpu: count for gpu, count in sorted(usable.items()) if count}, tuple(left_out)
 
 
+def usable_by_node(cluster: Cluster, settings: PlacementSettings) -> dict[str, int]:
+    """The idle GPUs of each node with GPUs that islands may use."""
+    return {node.name: usable_gpus(node, pods, settings) for node, pods in _nodes(cluster)}
+
+
 def left_out_of(cluster: Cluster, settings: PlacementSettings, inventory: Iterable[str]) -> tuple[str, ...]:
     """What of a cluster's idle GPUs a plan with these GPU types does not use, and why, in words."""
     usable, barred = usable_by_type(cluster, settings)

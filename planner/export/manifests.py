@@ -6,7 +6,7 @@ from dataclasses import replace
 from importlib import resources
 from types import MappingProxyType
 
-from planner.domain import Plan, RouterBehaviour, RouterGrid, Scenario
+from planner.domain import Phase, Plan, RouterBehaviour, RouterGrid, Scenario
 from planner.errors import ExportError
 from planner.export.checking import CrdSchemas, check_manifests
 from planner.export.checking.faults import pod_gpus
@@ -188,9 +188,11 @@ def _require_lanes(deployment: Deployment) -> None:
     lanes = sorted({island.lane for island in deployment.plan.islands if island.lane})
     if lanes and not (deployment.router is not None and deployment.router.keeps_lanes):
         able = ", ".join(name for name, router in ROUTERS.items() if router.keeps_lanes)
+        hands_over = any(island.phase is not Phase.MIXED for island in deployment.plan.islands)
+        why = "neither takes the other's KV caches" if hands_over else "each takes the share that it is priced for"
         raise ExportError(
             f"Router {deployment.router.name if deployment.router else 'none'}: must keep engines of {lanes[0]} and of "
-            f"the new plan apart, as neither takes the other's KV caches, and cannot.",
+            f"the new plan apart, as {why}, and cannot.",
             hint=f"Upgrade behind one of {able} (deploy.router), or beside what runs: export the new plan by itself.",
         )
 

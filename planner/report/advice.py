@@ -56,15 +56,17 @@ def advice_verdict(advice: Advice) -> str:
     unread = f"; {counted(len(advice.gaps), 'engine')} cannot be judged" if advice.gaps else ""
     if not advice.services:
         return f"Of {counted(len(advice.gaps), 'engine')} that run, none can be judged as it is."
-    rented = f"{counted(count, 'deployment')} rent {money(advice.rent_usd_per_hour)} USD/h{unread}"
+    rent = f"{'rents' if count == 1 else 'rent'} {money(advice.rent_usd_per_hour)} USD/h"
+    rented = f"{counted(count, 'deployment')} {rent}{unread}"
     broken = sum(bool(service.breaks) for service in advice.services)
     trouble = f" Something is broken, or near it, in {counted(broken, 'service')}." if broken else ""
     if not advice.changes:
         return f"{rented}. No change pays.{trouble}"
-    saved, first = advice.saved_usd_per_hour, counted(len(advice.changes), "change")
-    worth = f"save {money(saved)} USD/h" if saved >= 0 else f"cost {money(-saved)} USD/h"
+    saved, one = advice.saved_usd_per_hour, len(advice.changes) == 1
+    first = "first change" if one else f"first {len(advice.changes)} changes"
+    worth = f"{'save' if saved >= 0 else 'cost'}{'s' if one else ''} {money(abs(saved))} USD/h"
     share = f" ({saved / advice.rent_usd_per_hour:.0%})" if saved > 0 and advice.rent_usd_per_hour else ""
-    return f"{rented}. The first {first} {worth}{share}.{trouble}"
+    return f"{rented}. The {first} {worth}{share}.{trouble}"
 
 
 def advice_page(advice: Advice) -> Page:

@@ -19,7 +19,7 @@ from command_line import Command
 from prometheus_servers import serving
 
 from planner.domain.watching import Cause, Verdict, WatchSettings, WatchStep
-from planner.errors import EXIT_BAD_INPUT, InputError, PlannerError
+from planner.errors import EXIT_BAD_INPUT, ExportError, InputError, PlannerError
 from planner.runs.live.prometheus import prometheus_at
 from planner.runs.replanning.stages import read_gate
 from planner.runs.watching.acting import Acting
@@ -317,3 +317,69 @@ def test_what_cannot_be_committed_is_refused(scene: Scene, planner: Command) -> 
     scene.load(LOW_RPS)
     with pytest.raises(PlannerError, match=r"git commit in .*: no"):
         scene.look()
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A work tree with a commit."""
+    git(tmp_path, "init", "--quiet")
+    commit_one(tmp_path, 0)
+    return tmp_path
+
+
+def commit_one(tree: Path, stage: int) -> None:
+    reached = Commit(plan=1, stage=stage, stages=9, at_s=EPOCH_S)
+    Repository.at(tree, "chat").commit({"a.yaml": f"a: {stage}\n".encode()}, f"stage {stage}", reached)
+
+
+def test_a_folder_that_would_be_lost_or_lies_elsewhere_is_refused(
+    tree: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Nobody pushes commits of no branch; what a link points to is not in the repository."""
+    (tree / "link").symlink_to(tmp_path_factory.mktemp("elsewhere"))
+    (tree / "file").touch()
+    for label in ("link", "file"):
+        with pytest.raises(InputError, match=f"{label}: must be a folder, is none"):
+            Repository.at(tree, label)
+    git(tree, "checkout", "--quiet", "--detach")
+    with pytest.raises(InputError, match="must have a branch checked out, HEAD is detached"):
+        Repository.at(tree, "chat")
+
+
+def test_hooks_may_add_to_a_commit_and_alter_nothing_of_it(tree: Path) -> None:
+    def hook(name: str, line: str) -> Path:
+        path = tree / ".git/hooks" / name
+        path.write_text(f"#!/bin/sh\n{line}\n")
+        path.chmod(0o755)
+        return path
+
+    adds = hook("commit-msg", 'echo "Change-Id: I1" >> "$1"')
+    commit_one(tree, 1)
+    assert "Change-Id: I1" in git(tree, "log", "-1", "--format=%B")
+    adds.unlink()
+    drops = hook("commit-msg", 'echo stage > "$1"')
+    with pytest.raises(PlannerError, match="must take chat/ as it is written, a hook altered it"):
+        commit_one(tree, 2)
+    drops.unlink()
+    commit_one(tree, 3)
+    hook("pre-commit", "echo '# neat' >> chat/a.yaml; git add chat")
+    with pytest.raises(PlannerError, match="a hook altered it"):
+        commit_one(tree, 4)
+
+
+def test_what_git_says_names_the_file(tree: Path) -> None:
+    """Of several lines, as of a lock that a kill has left, the one that says what is wrong."""
+    (tree / ".git/index.lock").touch()
+    with pytest.raises(PlannerError, match=r"fatal: Unable to create .*index\.lock': File exists"):
+        commit_one(tree, 1)
+
+
+def test_a_target_without_steps_is_refused_before_anything_stands(scene: Scene) -> None:
+    scenario = {**SCENARIO, "deploy": {"target": "llm-d"}}
+    (scene.place / "chat.yaml").write_text(yaml.safe_dump(scenario))
+    scene.load(LOW_RPS)
+    with pytest.raises(ExportError, match="is no object of Kubernetes, so it cannot be changed") as refused:
+        scene.look(applied=False)
+    assert "Export for lws or kubernetes" in refused.value.hint
+    assert not (scene.repository / "chat").exists()
+    assert not (scene.place / "watched/plans").exists()

@@ -19,9 +19,10 @@ from planner.domain.advice import AdviceKind
 from planner.domain.serving.observed import ISLAND, PLAN, Quantity
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE
 from planner.export import island_labels
+from planner.report.advice import advice_verdict
 from planner.runs.live.advice.advising import AdvisedFolder, advise
 from planner.runs.live.advice.asking import label_of
-from planner.runs.live.advice.changes import fewer_copies
+from planner.runs.live.advice.changes import changes_of, fewer_copies
 from planner.runs.live.advice.finding import Hints, find_engines, objects_of_folder
 from planner.runs.live.advice.rebuilding import Measured, rebuilt
 from planner.runs.live.advice.states import Pooled
@@ -74,7 +75,9 @@ def test_what_is_wasted_is_what_fewer_copies_save(here: Path) -> None:
     assert here
     result = advised(5.0)
     (service,) = result.advice.services
-    (change, *_) = result.advice.changes
+    (change,) = result.advice.changes
+    assert "1 deployment rents 63.84 USD/h. The first change saves 31.92 USD/h (50%)." in advice_verdict(result.advice)
+    assert "The first 2 changes save" in advice_verdict(replace(result.advice, changes=(change, change)))
     assert (change.kind, change.saved_usd_per_hour) == (AdviceKind.COPIES, pytest.approx(2 * 4 * 3.99))
     assert service.wasted_usd_per_hour == change.saved_usd_per_hour
     assert service.rent_usd_per_hour == pytest.approx(16 * 3.99)
@@ -110,6 +113,22 @@ def test_what_is_broken_is_told(here: Path) -> None:
     assert "which are not free" in told
     assert "requests wait" in told
     assert "TTFT P90 is" in told
+
+
+def test_steps_begin_where_the_change_before_ends() -> None:
+    """Two of four copies are gone: the next change scales nothing up again, and touches those alone that are left."""
+    service = replace(service_of(CHAT), measured=Measured(rate_rps=5.0))
+    copies, servers = changes_of(service, terms())
+    assert (copies.kind, servers.kind) == (AdviceKind.COPIES, AdviceKind.SERVERS)
+    scale = "kubectl -n serving scale deployment/chat-llama70b-deployment-vllm --replicas="
+    assert copies.steps == (f"{scale}2",)
+    assert [step for step in servers.steps if "scale" in step] == [f"{scale}1"]
+    (start,) = [step for step in servers.steps if step.startswith("Start")]
+    assert start == (
+        "Start 1 server of island h100-2g-mixed-1, with replicas: 1 in its file: "
+        "kubectl -n serving apply -f manifests/*-h100-2g-mixed-1.yaml"
+    )
+    assert servers.servers_touched == 2
 
 
 def test_without_the_time_per_token_there_is_no_pace(here: Path) -> None:

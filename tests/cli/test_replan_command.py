@@ -47,6 +47,12 @@ def test_the_command_writes_run_change_and_steps(planner: Command, run: Path) ->
     assert len(document["roll_out"]["steps"]) == len(list(Path("less/steps").iterdir()))
     assert Path("less/change.md").read_text().startswith("# Change of tiny\n")
     assert planner("replan", run, "--inventory", "H200=32,H20=16", "--out", "less").status == EXIT_BAD_INPUT
+    assert answer.out.endswith("Written to less; its steps, with their commands, to less/steps\n")
+    words = ("replan", run, "--inventory", "H200=32,H20=16", "--no-replay", "--out", "script", "--target", "script")
+    without = planner(*words)
+    assert "no manifests of the steps were written" in without.err
+    assert without.out.endswith("Written to script\n")
+    assert [path.name for path in Path("script/steps").iterdir()] == ["NOT-WRITTEN.txt"]
     again = planner("replan", run, "--set", "inventory.H20=16", "--out", "less", "--force", "--no-replay", "--json")
     assert again.status == EXIT_DONE
     assert again.json["roll_out"]["holds"] is None

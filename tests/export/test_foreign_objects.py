@@ -162,7 +162,8 @@ def test_other_programs_are_no_engine() -> None:
 
 def test_versions_of_images() -> None:
     tags = {"a/b:v0.18.0": "0.18.0", "a/b:v0.5.21-cu129": "0.5.21", "a/b:latest": "", "host:5000/a/b": "",
-            "b:0.11.0.post1": "0.11.0.post1"}  # fmt: skip
+            "b:0.11.0.post1": "0.11.0.post1", "rocm/vllm:rocm6.4.1_vllm_0.10.1_20250909": "0.10.1",
+            "rocm/vllm:rocm6.4.1": "", "b:nightly_vllm_0.11.0rc2_x": ""}  # fmt: skip
     assert {tag: image_version(tag) for tag in tags} == tags
 
 
@@ -195,6 +196,21 @@ def test_gpus_that_are_no_whole_ones_are_told() -> None:
     assert any("must claim whole GPUs" in reason for reason in slices.reasons)
     none = only(pod(container))
     assert none.reasons == ("its container must claim GPUs (resources.limits), claims none",)
+
+
+def test_several_engines_in_a_pod() -> None:
+    """Neither is taken for all of it; one that claims no GPUs is a sidecar that uses the image."""
+
+    def engine(model: str, gpus: int) -> dict[str, Any]:
+        command = ["vllm", "serve", model]
+        return {"name": model, "command": command, "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+
+    both = pod(engine("a", 1))
+    both.body["spec"]["containers"].append(engine("b", 1))
+    assert only(both).reasons == ("its pods must run one engine each to be judged, run 2 that claim GPUs",)
+    sidecar = pod({"image": "vllm/vllm-openai:v0.18.0", "command": ["python3", "metrics.py"]})
+    sidecar.body["spec"]["containers"].append(engine("b", 1))
+    assert (only(sidecar).start.model, only(sidecar).reasons) == ("b", ())
 
 
 def test_a_statefulset_of_several_nodes_a_copy() -> None:

@@ -8,7 +8,8 @@ from replanned_scenarios import small_scenario
 from test_placed_replans import CLUSTER
 
 from planner import pipeline
-from planner.domain import Plan, Scenario
+from planner.domain import Inventory, Plan, Scenario
+from planner.domain.cluster import Pod
 from planner.domain.watching import Fleet, Need, Observation, WatchSettings
 from planner.replanning.watches.watching import WatchState, advance, after, decide
 from planner.runs.watching.fleets import Fleets, change_between, usual_of, what_is_left
@@ -122,6 +123,23 @@ def observed(scenario: Scenario, at_s: float, lost_nodes: tuple[str, ...]) -> Ob
         available=available,
         lost_nodes=lost_nodes,
     )
+
+
+def test_a_node_takes_what_the_inventory_counts_of_it() -> None:
+    """Of an inventory of idle GPUs those that others hold are no part; one that counts all loses all."""
+    first, *others = (node.name for node in CLUSTER.nodes)
+    pod = Pod(name="else", node=first, gpus=(0, 1, 2))
+    shared = replace(CLUSTER, pods=(pod,))
+    item = small_scenario().inventory.items[0]
+
+    def lost_with(count: int) -> dict[str, int]:
+        inventory = Inventory(items=(replace(item, count=count),))
+        usual = usual_of(replace(small_scenario(), cluster=shared, inventory=inventory))
+        return {name: dict(gpus)["H200"] for name, gpus in usual.node_gpus}
+
+    everything = 8 * len(CLUSTER.nodes)
+    assert lost_with(everything) == dict.fromkeys((first, *others), 8)
+    assert lost_with(everything - 3) == {first: 5, **dict.fromkeys(others, 8)}
 
 
 def test_a_lost_node_is_left_and_its_servers_alone(placed: Scenario) -> None:

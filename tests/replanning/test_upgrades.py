@@ -133,8 +133,12 @@ def test_a_router_that_pairs_anyone_is_refused_for_the_steps() -> None:
     changed = to_new()
     step = next(step for step in changed.roll_out.steps if len(serving(changed, step.during)) > 1)
     plan = InterimPlans(changed.before, changed.plan).plan(step.during, new_table=step.new_table)
-    with pytest.raises(ExportError, match=r"must keep engines of vllm 0\.18\.0 and of the new plan apart"):
+    apart = r"must keep engines of vllm 0\.18\.0 and of the new plan apart, as "
+    with pytest.raises(ExportError, match=apart + "neither takes the other's KV caches"):
         render_plan(plan, target="lws", router="none")
+    both_phases = replace(plan, islands=tuple(replace(island, phase=Phase.MIXED) for island in plan.islands))
+    with pytest.raises(ExportError, match=apart + "each takes the share that it is priced for"):
+        render_plan(both_phases, target="lws", router="none")
 
 
 def test_another_checkpoint_takes_the_place_where_it_answers_to_the_name() -> None:
@@ -147,8 +151,10 @@ def test_another_checkpoint_takes_the_place_where_it_answers_to_the_name() -> No
 
 
 def test_more_than_lanes_can_leave_is_refused_with_what_they_can() -> None:
-    with pytest.raises(InfeasibleError, match=r"at best \d+\.\d% can be left"):
+    with pytest.raises(InfeasibleError, match=r"at best \d+\.\d% can be left") as bad:
         upgraded(f"engine.version={NEW}", least_share=0.999)
+    assert bad.value.hint.startswith("Give --least-share 0.")
+    assert "--most-gpus" not in bad.value.hint  # every server of an upgrade starts anew
 
 
 def test_the_same_version_is_one_lane() -> None:

@@ -167,6 +167,7 @@ def _tell(changed: "ChangedPlan", published: "Publication", out: Path, *, as_jso
     from planner.report.kit.markdown import page_text
     from planner.report.replanning.files import change_document
     from planner.report.replanning.words import change_page
+    from planner.runs.replanning.steps import FOLDER, NOT_WRITTEN
 
     for warning in published.warnings:
         screen.show_warning(warning)
@@ -175,5 +176,6 @@ def _tell(changed: "ChangedPlan", published: "Publication", out: Path, *, as_jso
         screen.show_json({"folder": str(out), **change_document(*results)})
         return
     screen.show_markdown(page_text(change_page(*results)))
-    steps = f"; its steps, with their commands, to {out / 'steps'}" if changed.roll_out.steps else ""
+    written = changed.roll_out.steps and f"{FOLDER}/{NOT_WRITTEN}" not in published.files
+    steps = f"; its steps, with their commands, to {out / FOLDER}" if written else ""
     screen.show_text(f"Written to {out}{steps}")

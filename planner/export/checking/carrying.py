@@ -98,7 +98,9 @@ def engines_of(files: Mapping[str, str]) -> dict[str, FoundWorkload]:
     engines: dict[str, FoundWorkload] = {}
     for manifest, kind in read_manifests(files).sound:
         workloads = tuple(kind.workloads(manifest)) if kind is not None and kind.workloads else ()
-        if len(workloads) > 1 or (workloads and not manifest.api_version):
+        if workloads and not manifest.api_version:
+            raise _refused(f"{manifest.kind} {manifest.name} is no object of Kubernetes")
+        if len(workloads) > 1:
             raise _refused(f"{manifest.kind} {manifest.name} starts several islands at once")
         for workload in workloads:
             engines[workload.annotations.get(ISLAND_ID, "")] = workload

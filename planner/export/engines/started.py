@@ -193,9 +193,9 @@ def image_name(image: str) -> str:
 
 
 def image_version(image: str) -> str:
-    """`0.18.0` of a tag as `v0.18.0-cu129`; empty where the tag tells no version."""
+    """`0.18.0` of a tag as `v0.18.0-cu129` or `rocm7.0_vllm_0.18.0_20260101`; empty where the tag tells no version."""
     tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
-    match = re.match(r"v?(\d+\.\d+(?:\.\d+)?(?:\.post\d+)?)(?![\w.]*rc)", tag)
+    match = re.match(r"(?:.+_(?:vllm|sglang)_)?v?(\d+\.\d+(?:\.\d+)?(?:\.post\d+)?)(?![\w.]*rc)", tag)
     return match[1] if match else ""
 
 

@@ -156,12 +156,15 @@ def _is_passed_over(
 
 def _of_object(item: ForeignObject, maps: ConfigMaps) -> Iterator[RunningDeployment]:
     for number, part in enumerate(_templates(item)):
-        started = next((engine for path, spec in part.specs for engine in _engines(item, path, spec, maps)), None)
-        if started is None:
+        engines = next(filter(None, (list(_engines(item, path, spec, maps)) for path, spec in part.specs)), [])
+        if not engines:
             continue
+        started, *others = sorted(engines, key=lambda engine: not engine.pod_gpus)  # a sidecar may have its image
         pods = max(part.pods, started.start.nodes if part.by_nodes else 1)
         copies = part.copies // pods if part.by_nodes else part.copies
         gaps = list(started.gaps)
+        if beside := sum(engine.pod_gpus > 0 for engine in others):
+            gaps.append(f"its pods must run one engine each to be judged, run {beside + 1} that claim GPUs")
         if part.by_nodes and part.copies % pods:
             gaps.append(f"its replicas must be a multiple of the {pods} nodes of a copy, got {part.copies}")
         name = item.name if not number else f"{item.name}-{number + 1}"

@@ -220,9 +220,11 @@ def _infeasible(way: Way, order: Order, least_share: float, lower_rps: float) ->
         counts = ",".join(f"{gpu}={order.free.get(gpu, 0) + used.get(gpu, 0) + more}" for gpu, more in spare.items())
         lent = " and ".join(f"{more} more {gpu}" for gpu, more in spare.items())
         ways.append(f"lend it {lent} meanwhile (--meanwhile {counts})")
-    touched = way.change.gpus_touched
+    if len(way.fleet.lanes) == 1:  # an upgrade starts every server anew, however few there are
+        ways.append(f"plan a smaller change (--most-gpus below {way.change.gpus_touched})")
+    *others, last = ways
     return InfeasibleError(
         f"plan {way.fleet.question.scenario.name}: no order of steps leaves {least_share:.1%} of {rates}; at best "
         f"{share:.1%} can be left.",
-        hint=f"{', '.join(ways)}, or plan a smaller change (--most-gpus below {touched}).",
+        hint=f"{', '.join(others)}{', or ' if others else ''}{last}.",
     )

@@ -56,8 +56,8 @@ def change_page(
 
 
 _STEPS = (
-    "A step's folder has its files and its commands in order. To go back, apply the manifests of the plan before; "
-    "servers that have stopped load again."
+    "Steps that are written have a folder each, with its files and its commands in order. To go back, apply the "
+    "manifests of the plan before; servers that have stopped load again."
 )
 
 

@@ -22,7 +22,7 @@ from planner.runs.pages import page_bytes
 from planner.runs.publication import Publication, publish
 from planner.runs.replanning.stages import FOLDER as STAGES
 from planner.runs.replanning.stages import Gates, first_stand, stage_files
-from planner.runs.replanning.steps import FOLDER, RolledOut, rolled_out
+from planner.runs.replanning.steps import FOLDER, NOT_WRITTEN, RolledOut, rolled_out
 
 HTML = "change.html"
 
@@ -101,7 +101,7 @@ def publish_change(
         )
     except (ExportError, InputError) as error:
         note = f"no manifests of the steps were written: {error}"
-        contents |= {f"{FOLDER}/NOT-WRITTEN.txt": f"{note}\n".encode()}
+        contents |= {f"{FOLDER}/{NOT_WRITTEN}": f"{note}\n".encode()}
         return Publication(files=contents, warnings=(*published.warnings, note))
     stages = {} if gates is None else _stages(changed.plan, steps, gates)
     return Publication(files=contents | _manifests(contents, steps) | stages, warnings=published.warnings)

@@ -15,7 +15,7 @@ from typing import Any
 from planner import export
 from planner.domain import Plan
 from planner.domain.rollouts import GateQuery
-from planner.export.checking.carrying import Objects, standing
+from planner.export.checking.carrying import Objects, engines_of, standing
 from planner.export.objects.documents import yaml_text
 from planner.files import catalog
 from planner.files.disk.strict_yaml import parse_yaml
@@ -48,7 +48,8 @@ class Gates:
 
 
 def first_stand(plan: Plan, manifests: Mapping[str, str]) -> Stand:
-    """A plan that is deployed as a whole."""
+    """A plan that is deployed as a whole. Raises ExportError where no steps could lead from it to another."""
+    engines_of(manifests)
     return Stand(title=f"Plan {plan.scenario.name}", plan=plan, objects=standing(manifests))
 
 

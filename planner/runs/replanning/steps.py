@@ -90,7 +90,7 @@ def _values(node: object, key: str) -> Iterator[int]:
             yield from _values(item, key)
 
 
-FOLDER = "steps"
+FOLDER, NOT_WRITTEN = "steps", "NOT-WRITTEN.txt"
 ROUTE, STOP, START, ROUTE_AGAIN = "1-route.yaml", "2-stop.yaml", "3-start.yaml", "4-route.yaml"
 
 

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import math
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from planner import files, pipeline
@@ -10,6 +12,7 @@ from planner.domain import Inventory, Plan, Scenario, require_buckets, require_p
 from planner.domain.changes import ChangeLimits, LostServers, PlanChange
 from planner.domain.objective import ObjectiveKind, ObjectiveSettings
 from planner.domain.rollouts import Replan
+from planner.domain.usable import usable_by_node
 from planner.domain.watching import Fleet, Need
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.replanning.changes import changes_between
@@ -227,14 +230,27 @@ def usual_of(scenario: Scenario) -> Usual:
     """What the scenario itself says of load, prices and inventory."""
     objective, items = scenario.objective, scenario.inventory.items
     asked_rps = objective.demand_rps or objective.target_rps * scenario.routing.margin or scenario.workload.arrival_rps
-    cluster = scenario.cluster
-    nodes = cluster.nodes if cluster is not None else ()
     return Usual(
         prices=tuple((item.gpu.name, item.price_usd_per_gpu_hour) for item in items),
         counts=tuple((item.gpu.name, item.count) for item in items),
         load_rps=asked_rps or None,
-        node_gpus=tuple((node.name, ((node.gpu, len(node.gpus)),)) for node in nodes if node.gpus),
+        node_gpus=tuple(_node_gpus(scenario)),
     )
+
+
+def _node_gpus(scenario: Scenario) -> Iterator[tuple[str, tuple[tuple[str, int], ...]]]:
+    """What the inventory loses with each node: where it counts the cluster's idle GPUs, those alone."""
+    cluster = scenario.cluster
+    if cluster is None:
+        return
+    usable = usable_by_node(cluster, scenario.placement)
+    counts = Counter[str]()
+    for node in cluster.nodes:
+        counts[node.gpu] += usable.get(node.name, 0)
+    idle = all(counts[item.gpu.name] == item.count for item in scenario.inventory.items)
+    for node in cluster.nodes:
+        if node.gpus:
+            yield node.name, ((node.gpu, usable[node.name] if idle else len(node.gpus)),)
 
 
 def fleet_of(plan: Plan) -> Fleet:

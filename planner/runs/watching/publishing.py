@@ -10,6 +10,7 @@ from planner.runs.replanning.asking import ChangedPlan, publish_change
 from planner.runs.replanning.inputs import deployed_manifests
 from planner.runs.replanning.stages import FOLDER, Gates, first_stand, stage_files
 from planner.runs.replanning.steps import FOLDER as STEPS
+from planner.runs.replanning.steps import NOT_WRITTEN
 
 
 def plan_files(plan: Plan, engine: str, gates: Gates | None) -> dict[str, bytes]:
@@ -28,7 +29,7 @@ def change_files(
     not."""
     if isinstance(changed, str):
         unwritten = f"no steps were written: {changed}\n".encode()
-        return plan_files(plan, engine, gates) | {f"{STEPS}/NOT-WRITTEN.txt": unwritten}
+        return plan_files(plan, engine, gates) | {f"{STEPS}/{NOT_WRITTEN}": unwritten}
     deployed = deployed_manifests(standing, folder, engine=engine)
     return publish_change(changed, deployed=deployed.files, target=deployed.target, engine=engine, gates=gates).files
 

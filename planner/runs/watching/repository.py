@@ -53,7 +53,8 @@ class Repository:
 
     @classmethod
     def at(cls, path: Path, label: str) -> Self:
-        """The folder `label` below `path`. InputError where that is no work tree of git, or git is not there."""
+        """The folder `label` below `path`. InputError where that is no work tree of git on a branch, something else has
+        its name, or git is not there."""
         if shutil.which("git") is None:
             raise InputError(
                 "--repository: must have git on the PATH, has none.", hint="Install git, or leave --repository out."
@@ -68,7 +69,15 @@ class Repository:
                 f"--repository {path}: must be a folder of a git work tree, is in none.",
                 hint=f"Clone the repository that Argo CD or Flux follows, or begin one: git init {path}.",
             )
-        return cls(root=Path(done.text.decode().strip()), folder=path.resolve() / label)
+        if _git(path, "symbolic-ref", "--quiet", "HEAD", check=False).status:
+            raise InputError(
+                f"--repository {path}: must have a branch checked out, HEAD is detached.",
+                hint="Commits of no branch are pushed by nobody: git switch BRANCH.",
+            )
+        folder = path.resolve() / label
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            raise InputError(f"{folder}: must be a folder, is none.", hint="Move it elsewhere.")
+        return cls(root=Path(os.fsdecode(done.text).rstrip("\n")), folder=folder)
 
     @property
     def standing(self) -> Commit | None:
@@ -92,7 +101,7 @@ class Repository:
         """The folder with these files and no others, as one commit.
 
         Raises InputError where it holds changes that are neither committed nor what is written now; PlannerError where
-        git does not take the commit.
+        git does not take the commit, or a hook alters it.
         """
         contents = {**contents, MARK: f"{title}\n".encode()}
         self._require_ours(contents)
@@ -107,6 +116,13 @@ class Repository:
         date = f"{reached.at_s:.0f} +0000"
         _git(self.root, *self._author(), "commit", "--quiet", "--only", "-m", message, "--",
              str(self.folder), date=date)  # fmt: skip
+        trailers = _TRAILERS.search(_git(self.root, "log", "-1", "--format=%B").text.decode(errors="replace"))
+        ours = trailers is not None and trailers[0] in message  # others may be added
+        if not ours or _git(self.root, "status", "--porcelain", "--", str(self.folder)).text:
+            raise PlannerError(
+                f"git commit in {self.root}: must take {self.folder.name}/ as it is written, a hook altered it.",
+                hint="Exempt the folder from the hooks of the repository, and revert the commit.",
+            )
 
     def read(self, name: str) -> str:
         """A file of the folder as it was committed."""
@@ -162,9 +178,11 @@ def _git(folder: Path, *words: str, check: bool = True, date: str = "") -> _Answ
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PlannerError(f"git {words[0]}: could not be run: {error}.", hint="Try it by hand.") from None
     if check and process.returncode:
-        reason = errors.decode(errors="replace").strip().splitlines()
+        lines = errors.decode(errors="replace").strip().splitlines()
+        of_git = [line for line in lines if line.startswith(("error:", "fatal:"))]
+        reason = (*of_git, *reversed(lines), f"ended with {process.returncode}")[0]
         raise PlannerError(
-            f"git {words[0]} in {folder}: {reason[-1] if reason else f'ended with {process.returncode}'}",
+            f"git {words[0]} in {folder}: {reason}",
             hint="Mend what git says, and start the watch again: it goes on with the same stage.",
         )
     return _Answer(status=process.returncode, text=text)

@@ -184,8 +184,8 @@ def _missing(service: RebuiltService, terms: Terms, fitting: Pooled | None) -> I
         if pool.count > before.count
     ]
     yield (
-        f"To promise {terms.needed_rps(rate):.4g} requests/s it takes {', '.join(more)} more, which are not free "
-        "(--inventory says what is at hand)."
+        f"To promise {terms.needed_rps(rate):.4g} requests/s with more servers as they are takes {', '.join(more)} "
+        "more, which are not free (--inventory says what is at hand)."
     )
 
 

@@ -18,6 +18,7 @@ from planner.domain import PHASES, Plan, Scenario
 from planner.domain.advice import AdviceKind, AdvisedChange
 from planner.domain.rollouts import Replan
 from planner.errors import InfeasibleError, InputError, SolverError
+from planner.replanning.changes import changes_between
 from planner.runs.live.advice.commands import copies_steps, flags_steps, router_steps, servers_steps
 from planner.runs.live.advice.rebuilding import RebuiltService, Terms, replanned_pools, scenario_of
 from planner.runs.live.advice.states import GAIN, Pooled, better_routed, other_flags, resized
@@ -175,14 +176,23 @@ def _plan_of(stage: Stage) -> Plan:
 
 def _words(rebuilt: RebuiltService, before: Stage, stage: Stage) -> tuple[str, tuple[str, ...], int]:
     """The change in a line, its steps, and the servers that it touches."""
-    if stage.replan is not None:
-        return servers_steps(rebuilt, stage.replan)
-    assert stage.state is not None
     assert before.state is not None
+    if stage.replan is not None:
+        return servers_steps(rebuilt, _from_there(stage.replan, before.state, Pooled.of(rebuilt)))
+    assert stage.state is not None
     resize = copies_steps(rebuilt, before.state, stage.state)
     if stage.kind is AdviceKind.FLAGS:
         return flags_steps(rebuilt, stage.state, resize)
     return router_steps(rebuilt, stage.state, resize) if stage.kind is AdviceKind.ROUTER else resize
+
+
+def _from_there(replan: Replan, before: Pooled, today: Pooled) -> Replan:
+    """The change to the same plan from the servers that a simpler change leaves."""
+    if before.pools == today.pools:
+        return replan
+    plan = replanned_pools(before.scenario, before.pools)
+    change = changes_between(plan, replan.plan, replan.plan.scenario.changes.times)
+    return replace(replan, before=plan, change=change)
 
 
 def cumulative(changes: Sequence[Sequence[AdvisedChange]], count: int) -> list[AdvisedChange]:

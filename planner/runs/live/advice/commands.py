@@ -1,6 +1,7 @@
 """The steps of a change in words and commands of kubectl, for objects that the planner did not write."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from planner.domain import BucketPool, Phase
 from planner.domain.advice import RunningDeployment
@@ -75,7 +76,7 @@ def router_steps(rebuilt: RebuiltService, after: Pooled, resize: Steps) -> Steps
 
 
 def servers_steps(rebuilt: RebuiltService, replan: Replan) -> Steps:
-    """Other servers, in the order of a roll-out where there is one."""
+    """Other servers than those before the change, in the order of a roll-out where there is one."""
     change = replan.change
     touched = sum(row.count for row in change.changes if not row.kind.runs_on)
     fleet = "; ".join(
@@ -88,45 +89,55 @@ def servers_steps(rebuilt: RebuiltService, replan: Replan) -> Steps:
         "yours: leave their objects as they are, and name their Services to the router."
     ]
     inventory = {item.gpu.name: item.count for item in replan.plan.scenario.inventory.items}
+    counts = {pool.island: pool.count // _unit(rebuilt.islands[pool.island]) for pool in replan.before.outlook.pools}
     try:
-        steps += _in_order(rebuilt, roll_out(replan.before, replan.plan, change, inventory=inventory))
+        steps += _in_order(rebuilt, roll_out(replan.before, replan.plan, change, inventory=inventory), counts)
     except InfeasibleError as error:
         steps.append(f"No order of steps leaves most of the rate, so choose a quiet hour: {error.message}")
-        steps += list(_rows(rebuilt, change.changes, {}))
+        steps += _rows(rebuilt, change.changes, change.changes, counts)
     return f"{rebuilt.service.name} on {fleet}", tuple(steps), touched
 
 
-def _in_order(rebuilt: RebuiltService, rolled: RollOut) -> Iterator[str]:
-    counts = {island: deployment.copies for island, deployment in rebuilt.islands.items()}
+def _in_order(rebuilt: RebuiltService, rolled: RollOut, counts: dict[str, int]) -> Iterator[str]:
     for step in rolled.steps:
-        yield from _rows(rebuilt, (*step.stops, *step.starts), counts, starts=set(map(id, step.starts)))
+        yield from _rows(rebuilt, step.stops, step.starts, counts)
         yield (
-            f"Meanwhile {step.during_rps:.4g} requests/s can be served, of {rolled.lower_rps:.4g}; then "
-            f"{step.after_rps:.4g}."
+            f"Meanwhile {step.during_rps:.4g} requests/s can be served, of {rolled.lower_rps:.4g} before or after it "
+            f"all; then {step.after_rps:.4g}."
         )
     yield "Point clients at the new plan's router."
 
 
 def _rows(
-    rebuilt: RebuiltService,
-    rows: tuple[ServerChange, ...],
-    counts: dict[str, int],
-    starts: set[int] | None = None,
+    rebuilt: RebuiltService, stops: Sequence[ServerChange], starts: Sequence[ServerChange], counts: dict[str, int]
 ) -> Iterator[str]:
-    """Each server change as a step. `counts`: copies that run meanwhile, by island; `starts`: rows that only start."""
-    for row in rows:
-        if row.kind.runs_on:
+    """What ends, then what begins, each object once. `counts`: its copies meanwhile, by island."""
+    ending, beginning = Counter[str](), Counter[str]()
+    for row in stops:
+        if row.before is not None and not row.kind.runs_on:
+            ending[row.before.island] += row.count
+    for row in starts:
+        if row.after is not None and not row.kind.runs_on:
+            beginning[row.after.island] += row.count
+    for island, servers in ending.items():
+        deployment = rebuilt.islands[island]
+        counts[island] = max(0, counts[island] - -(-servers // _unit(deployment)))
+        yield from _scale(deployment, counts[island])
+    for island, servers in beginning.items():
+        if (running := rebuilt.islands.get(island)) is not None:
+            counts[island] = counts.get(island, 0) + -(-servers // _unit(running))
+            yield from _scale(running, counts[island])
             continue
-        begins = starts is None or id(row) in starts
-        ends = starts is None or not begins
-        if row.before is not None and ends:
-            deployment = rebuilt.islands[row.before.island]
-            unit = max(1, deployment.servers // max(1, deployment.copies))
-            remaining = counts.get(row.before.island, deployment.copies) - -(-row.count // unit)
-            counts[row.before.island] = max(0, remaining)
-            yield from _scale(deployment, max(0, remaining))
-        if row.after is not None and begins:
-            yield f"Start {counted(row.count, 'server')} of island {row.after.island}: kubectl apply -f its manifests."
+        counts[island] = counts.get(island, 0) + servers
+        yield (
+            f"Start {counted(servers, 'server')} of island {island}, with replicas: {counts[island]} in its file: "
+            f"kubectl{_in(rebuilt.service.namespace)} apply -f manifests/*-{island}.yaml"
+        )
+
+
+def _unit(deployment: RunningDeployment) -> int:
+    """Servers of a copy."""
+    return max(1, deployment.servers // max(1, deployment.copies))
 
 
 def _scale(deployment: RunningDeployment, copies: int) -> list[str]:
@@ -156,4 +167,8 @@ def _rollout(deployment: RunningDeployment) -> str:
 
 
 def _namespace(deployment: RunningDeployment) -> str:
-    return f" -n {deployment.namespace}" if deployment.namespace else ""
+    return _in(deployment.namespace)
+
+
+def _in(namespace: str) -> str:
+    return f" -n {namespace}" if namespace else ""
