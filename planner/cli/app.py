@@ -119,8 +119,8 @@ def _version(
         raise typer.Exit
 
 
-def main(tell: Callable[[PlannerError], None] = screen.show_error) -> None:
-    """Run the program; `tell`: how an error is shown.
+def main(tell: Callable[[PlannerError], None] | None = None) -> None:
+    """Run the program; `tell`: how an error is shown, for people where nobody says it.
 
     Exit status: 0 done, 2 bad input, 3 infeasible, 130 interrupted, 143 terminated, 1 anything else.
     """
@@ -131,7 +131,7 @@ def main(tell: Callable[[PlannerError], None] = screen.show_error) -> None:
     never_fail_to_write()
     with interruptible() as interrupts:
         try:
-            _run(tell)
+            _run(tell or screen.show_error)
         except KeyboardInterrupt:
             sys.exit(interrupts.status)
         except SystemExit as end:
@@ -152,10 +152,13 @@ def _run(tell: Callable[[PlannerError], None]) -> None:
     except Exception as error:  # noqa: BLE001  (the last resort: a defect of ours, told in one line)
         if os.environ.get(DEBUG):
             traceback.print_exc()
-        tell(
-            PlannerError(
-                f"internal error: {type(error).__name__}: {error}.",
-                hint=f"This is a defect of the planner; set {DEBUG}=1 to see where.",
-            )
-        )
+        tell(internal_error(error))
         sys.exit(EXIT_FAILURE)
+
+
+def internal_error(error: Exception) -> PlannerError:
+    """A defect of ours, as users are told of it."""
+    return PlannerError(
+        f"internal error: {type(error).__name__}: {error}.",
+        hint=f"This is a defect of the planner; set {DEBUG}=1 to see where.",
+    )

@@ -65,7 +65,8 @@ class Workplace:
         if bound.cancelled_caught:
             raise PlannerError(
                 f"{words[0]}: must end within {self.seconds:g} s, and was ended.",
-                hint="Ask less, or start `planner mcp` with more --seconds.",
+                hint="Ask less, or start `planner mcp` with more --seconds; an unfinished search goes on by "
+                "`planner plan --resume RUN`.",
             )
         return _answer(process.returncode or 0, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 

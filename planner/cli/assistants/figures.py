@@ -32,8 +32,8 @@ _WORDS: tuple[tuple[str, str], ...] = (
         "tokens",
     ),
     (
-        "gap odds sure margin headroom worth_share share needed part utilisation within_levels survive_share simplicity "
-        "better_than_first best_probability kv_share most_kv_share hit_share misrouted refused",
+        "gap odds sure margin headroom worth_share share needed part utilisation within_levels survive_share "
+        "simplicity better_than_first best_probability kv_share most_kv_share hit_share misrouted refused",
         "share",
     ),
     ("gpus idle_gpus gpus_per_node gpus_lost inventory fleet", "GPUs"),
@@ -142,16 +142,11 @@ def _basis(way: str, tool: str) -> list[str]:
         return ["model"]
     if _ASKED.search(way) or (tool == "max" and way.startswith("gpus.")):
         return ["question"] if tool in ("cheapest", "buy", "max") else ["inputs"]
-    if _SETTLED.search(way):
-        return ["planner"]
-    if _FACT.search(way):
-        return ["inputs"]
     if _PRICE.search(way):
         return ["prices", "question" if tool == "max" else "solver"]
-    planned = ["inputs", "estimates", "calibration", "solver"]
-    if "usd" in way:
-        return ["prices", *planned]
-    return ["replay", *planned] if tool == "replay" and not _PLANNED.search(way) else planned
+    given = ["planner"] if _SETTLED.search(way) else ["inputs"] if _FACT.search(way) else []
+    drawn = ["replay"] if tool == "replay" and not _PLANNED.search(way) else []
+    return given or [*drawn, *["prices"] * ("usd" in way), "inputs", "estimates", "calibration", "solver"]
 
 
 def _band(way: str, ways: Collection[str]) -> dict[str, Any]:

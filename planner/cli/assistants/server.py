@@ -13,19 +13,21 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.stdio import stdio_server
 
 from planner.cli import screen
+from planner.cli.app import internal_error
 from planner.cli.assistants.calls import Printed, Workplace
 from planner.cli.assistants.figures import figures_of, headline_of
+from planner.cli.assistants.incoming import IncomingLines
 from planner.cli.assistants.sources import provenance_of
 from planner.cli.assistants.tools import TOOLS, Arguments, Tool, command_line
 from planner.errors import InfeasibleError, InputError, PlannerError
 from planner.plans.provenance import planner_version
 
 INSTRUCTIONS = (
-    "Capacity planning for serving large language models on GPU fleets. Every number of `answer` has a row in `figures`: "
-    "its unit, its band, and what it `rests_on`, which are parts of `provenance`; quote a figure with its unit and its "
-    "band. Rates and times are estimates of a cost model, and `estimates` says from which measurements. cheapest, buy, "
-    "max and plan write a run folder; explain, compare and replay take its name. Files are looked for in the server's "
-    "folder alone. A shipped name will do for a model, a workload and a scenario (`quickstart`)."
+    "Capacity planning for serving large language models on GPU fleets. Every number of `answer` has a row in "
+    "`figures`: its unit, its band, and what it `rests_on`, which are parts of `provenance`; quote a figure with its "
+    "unit and its band. Rates and times are estimates of a cost model, and `estimates` says from which measurements. "
+    "cheapest, buy, max and plan write a run folder; explain, compare and replay take its name. Files are looked for "
+    "in the server's folder alone. A shipped name will do for a model, a workload and a scenario (`quickstart`)."
 )
 _ANSWER = {
     "type": "object",
@@ -65,7 +67,9 @@ class Assistance:
             answer = await self._answer(call.name, call.arguments or {})
         except PlannerError as error:
             return _refused(error)
-        text = protocol.TextContent(type="text", text=_text(call.name, answer))
+        except Exception as error:  # noqa: BLE001  (the last resort: a defect of ours, told in one line)
+            return _refused(internal_error(error))
+        text = protocol.TextContent(type="text", text=_text(answer))
         return protocol.CallToolResult(content=[text], structured_content=answer)
 
     async def _answer(self, name: str, arguments: Arguments) -> dict[str, Any]:
@@ -127,7 +131,9 @@ async def _serve(place: Workplace) -> None:
         on_list_tools=assistance.listed,
         on_call_tool=assistance.called,
     )
-    async with stdio_server() as (incoming, outgoing):
+    # its own reader would wait for a further line before it let the process end
+    lines: Any = IncomingLines(0)
+    async with stdio_server(stdin=lines) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
@@ -140,7 +146,7 @@ def _described(tool: Tool) -> protocol.Tool:
     )
     return protocol.Tool(
         name=tool.name,
-        description=tool.about,
+        description=tool.description,
         input_schema=tool.schema(),
         output_schema=_ANSWER,
         annotations=hints,
@@ -155,17 +161,22 @@ def _refused(error: PlannerError) -> protocol.CallToolResult:
     )
 
 
-def _text(tool: str, answer: Mapping[str, Any]) -> str:
-    """A few lines: what was found, from where, and how to get it again."""
-    rows = answer["headline"]
+def _text(answer: Mapping[str, Any]) -> str:
+    """A few lines: what was found, how firm it is, and how to get it again."""
+    rows, provenance = answer["headline"], answer["provenance"]
     if len(rows) > MOST_LINES:
         rows = [row for row in rows if row["figure"].rpartition(".")[2] in _FIRST] or rows
-    lines = [_line(row) for row in rows]
-    told = [answer["answer"].get(key) for key in ("summary", "carried_over")]
-    notes = [*filter(None, told), *answer["answer"].get("notes", []), *answer["warnings"]]
-    run = [f"Run folder: {answer['run']}"] if "run" in answer else []
-    again = f"The same again: {answer['provenance']['question']['command']}"
-    return "\n".join([f"{tool} (planner {answer['provenance']['planner']})", *lines, *map(str, notes), *run, again])
+    said = [answer["answer"].get("summary"), *answer["answer"].get("notes", []), *answer["warnings"]]
+    estimates = [row for run in provenance.get("runs", ()) for row in run["estimates"]]
+    firm = dict.fromkeys(f"Rates of {row['gpu']} {row['phase']}: {row['origin']}, {row['source']}" for row in estimates)
+    return "\n".join([
+        f"{answer['tool']} (planner {provenance['planner']})",
+        *map(_line, rows),
+        *filter(None, said),
+        *firm,
+        *([f"Run folder: {answer['run']}"] if "run" in answer else []),
+        f"The same again: {provenance['question']['command']}",
+    ])  # fmt: skip
 
 
 def _line(row: Mapping[str, Any]) -> str:

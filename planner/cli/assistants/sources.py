@@ -23,6 +23,7 @@ from planner.files.disk.folders import PLAN_FILE
 from planner.files.disk.opening import MOST_OF_A_LIST, is_folder, read_bytes
 from planner.files.models.models import find_model
 from planner.plans.provenance import planner_version
+from planner.runs.comparisons import runs_in
 
 _DRAWN = ("trace", "router", "arrivals", "requests", "seeds", "rate_rps")
 
@@ -39,18 +40,18 @@ def provenance_of(
         files = [asdict(item) for item in find_model(arguments["model"], root)[1]]
         return parts | {"model": {"files": files, **{key: answer[key] for key in ("uri", "source", "assumed")}}}
     if tool == "replay":
-        parts["replay"] = {key: answer[key] for key in _DRAWN}
-    return parts | {"runs": [_of_run(root / run, run) for run in runs]}
+        parts["replay"] = {key: answer[key] for key in _DRAWN if key in answer}
+    return parts | {"runs": [_of_plan(run, root) for name in runs for run in runs_in(root / name)]}
 
 
-def _of_run(path: Path, name: str) -> dict[str, Any]:
-    """What the plan of a run folder says that it was made from."""
-    file = path / PLAN_FILE if is_folder(path) else path
+def _of_plan(run: Path, root: Path) -> dict[str, Any]:
+    """What the plan of a run folder, or its plan.json, says that it was made from."""
+    file = run / PLAN_FILE if is_folder(run) else run
     plan = json.loads(read_bytes(file, most_bytes=MOST_OF_A_LIST))
     made = plan["provenance"]
     return {
-        "run": name,
-        "inputs": [{"name": file_name, "sha256": digest} for file_name, digest in made["inputs_sha256"]],
+        "run": file.parent.relative_to(root).as_posix(),
+        "inputs": [{"name": name, "sha256": digest} for name, digest in made["inputs_sha256"]],
         "estimates": made.get("estimates", []),
         "calibration": {"name": made.get("calibration", ""), "cost_mode": made["cost_mode"]},
         "solver": {"name": made["solver"], "seed": made["seed"], "libraries": made["libraries"]},

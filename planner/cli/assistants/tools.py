@@ -36,13 +36,15 @@ Arguments = Mapping[str, Any]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """A command as a tool: `command`, its words; `options`, those of its parameters that it takes, the `required` ones
-    among them. `single`: a list of the command's of which it takes one. `writes`: a run folder, under a name."""
+    among them. `single`: a list of the command's of which it takes one. `writes`: a run folder, under a name. `about`:
+    what it does, where that is less than the command does."""
 
     command: tuple[str, ...]
     options: tuple[str, ...]
     required: tuple[str, ...]
     single: str = ""
     writes: bool = False
+    about: str = ""
 
     @property
     def name(self) -> str:
@@ -50,9 +52,9 @@ class Tool:
         return "_".join(self.command)
 
     @property
-    def about(self) -> str:
-        """The first line of the command's help."""
-        return str(_command(self.command).help).partition("\n\n")[0]
+    def description(self) -> str:
+        """What it does: the first line of the command's help."""
+        return self.about or str(_command(self.command).help).partition("\n\n")[0]
 
     def schema(self) -> dict[str, Any]:
         """JSON Schema (2020-12) of its arguments."""
@@ -198,6 +200,7 @@ _TOOLS = (
         required=("scenario",),
         single="scenarios",
         writes=True,
+        about="Plan a scenario: a shipped one by its name, or a file; `set` changes its keys.",
     ),
     Tool(command=("explain",), options=("run", "island", "seconds"), required=("run",)),
     Tool(command=("compare",), options=("runs", "sort"), required=("runs",)),
