@@ -28,9 +28,10 @@ def command(
         from planner.cli.assistants.calls import Workplace
         from planner.cli.assistants.server import serve
     except ModuleNotFoundError as error:
-        if error.name not in ("mcp", "mcp_types", "anyio"):
+        package = str(error.name).partition(".")[0]
+        if package not in ("mcp", "mcp_types", "anyio"):
             raise
-        raise PlannerError(f"mcp: needs the package {error.name}, which is not there.", hint=INSTALL) from None
+        raise PlannerError(f"mcp: needs the package {package}, which is not there.", hint=INSTALL) from None
     with tempfile.TemporaryDirectory(prefix="planner-mcp-") as scratch:
         folder = Path(os.path.realpath(root))
         serve(Workplace(root=folder, scratch=Path(os.path.realpath(scratch)), seconds=seconds))
