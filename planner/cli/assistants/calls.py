@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
-import planner
+from planner.cli import screen
 from planner.errors import EXIT_BAD_INPUT, EXIT_INFEASIBLE, InfeasibleError, InputError, PlannerError
 
 GRACE_S = 10.0
@@ -72,11 +72,11 @@ class Workplace:
 
     def _environment(self) -> Mapping[str, str]:
         """This process's, the planner found wherever the call works, and libraries' own files in `scratch`."""
-        paths = [str(Path(planner.__file__).parents[1]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-        found = os.pathsep.join(os.path.abspath(path) for path in paths if path)  # noqa: PTH100
+        paths = [str(Path(screen.__file__).parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        absolute = os.pathsep.join(os.path.abspath(path) for path in paths if path)  # noqa: PTH100
         scratch = str(self.scratch)
         aside = {"TMPDIR": scratch, "MPLCONFIGDIR": scratch, "XDG_CACHE_HOME": scratch}
-        return {**os.environ, **aside, "PYTHONPATH": found, "NO_COLOR": "1"}
+        return {**os.environ, **aside, "PYTHONPATH": absolute, "NO_COLOR": "1"}
 
 
 async def _read(stream: ByteReceiveStream | None, into: bytearray) -> None:
@@ -106,9 +106,9 @@ def _answer(status: int, out: str, err: str) -> Printed:
         lines = [line for line in err.splitlines() if line.startswith(_WARNING)]
         return Printed(answer=document, warnings=tuple(line.removeprefix(_WARNING).strip() for line in lines))
     kind = {EXIT_BAD_INPUT: InputError, EXIT_INFEASIBLE: InfeasibleError}.get(status, PlannerError)
-    told = document.get("error", document) if isinstance(document, dict) else {}
-    message = told.get("message") or _last_words(err) or f"the command ended with status {status}."
-    raise kind(message, hint=told.get("hint") or _REMEDY[status in (EXIT_BAD_INPUT, EXIT_INFEASIBLE)])
+    error = document.get("error", document) if isinstance(document, dict) else {}
+    message = error.get("message") or _last_words(err) or f"the command ended with status {status}."
+    raise kind(message, hint=error.get("hint") or _REMEDY[status in (EXIT_BAD_INPUT, EXIT_INFEASIBLE)])
 
 
 _REMEDY = {True: "See the tool's arguments.", False: "Standard error of `planner mcp` has the rest."}

@@ -144,9 +144,9 @@ def _basis(way: str, tool: str) -> list[str]:
         return ["question"] if tool in ("cheapest", "buy", "max") else ["inputs"]
     if _PRICE.search(way):
         return ["prices", "question" if tool == "max" else "solver"]
-    given = ["planner"] if _SETTLED.search(way) else ["inputs"] if _FACT.search(way) else []
+    fact = ["planner"] if _SETTLED.search(way) else ["inputs"] if _FACT.search(way) else []
     drawn = ["replay"] if tool == "replay" and not _PLANNED.search(way) else []
-    return given or [*drawn, *["prices"] * ("usd" in way), "inputs", "estimates", "calibration", "solver"]
+    return fact or [*drawn, *["prices"] * ("usd" in way), "inputs", "estimates", "calibration", "solver"]
 
 
 def _band(way: str, ways: Collection[str]) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from mcp.server.stdio import stdio_server
 from planner.cli import screen
 from planner.cli.app import internal_error
 from planner.cli.assistants.calls import Printed, Workplace
+from planner.cli.assistants.commands import TOOLS, Arguments, Tool, command_line
 from planner.cli.assistants.figures import figures_of, headline_of
 from planner.cli.assistants.incoming import IncomingLines
 from planner.cli.assistants.sources import provenance_of
-from planner.cli.assistants.tools import TOOLS, Arguments, Tool, command_line
 from planner.errors import InfeasibleError, InputError, PlannerError
 from planner.plans.provenance import planner_version
 
@@ -166,13 +166,13 @@ def _text(answer: Mapping[str, Any]) -> str:
     rows, provenance = answer["headline"], answer["provenance"]
     if len(rows) > MOST_LINES:
         rows = [row for row in rows if row["figure"].rpartition(".")[2] in _FIRST] or rows
-    said = [answer["answer"].get("summary"), *answer["answer"].get("notes", []), *answer["warnings"]]
+    notes = [answer["answer"].get("summary"), *answer["answer"].get("notes", []), *answer["warnings"]]
     estimates = [row for run in provenance.get("runs", ()) for row in run["estimates"]]
     firm = dict.fromkeys(f"Rates of {row['gpu']} {row['phase']}: {row['origin']}, {row['source']}" for row in estimates)
     return "\n".join([
         f"{answer['tool']} (planner {provenance['planner']})",
         *map(_line, rows),
-        *filter(None, said),
+        *filter(None, notes),
         *firm,
         *([f"Run folder: {answer['run']}"] if "run" in answer else []),
         f"The same again: {provenance['question']['command']}",
