@@ -6,6 +6,7 @@ command line that an answer names is run again, here, and must print that answer
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from planner.cli.assistants.calls import Workplace
+from planner.cli.docs.markdown_pages import guide_text
 from planner.errors import PlannerError
 from planner.plans.provenance import planner_version
 
@@ -351,6 +353,14 @@ def test_a_call_ends_when_its_server_is_gone(session: Session, tmp_path: Path) -
             process.wait(1.5)
         process.stdin.close()
         assert process.wait(60) == 143
+
+
+def test_the_guide_names_every_tool_and_starts_the_program(session: Session) -> None:
+    text = guide_text("assistants")
+    assert {*re.findall(r"^\| `(\w+)` \|.*\|.*\|$", text, re.MULTILINE)} == {*session.tools}
+    entry = json.loads(re.search(r"```text\n(.*?)```", text, re.DOTALL)[1])["mcpServers"]["planner"]
+    assert (entry["command"], entry["args"][:2]) == ("planner", ["mcp", "--root"])
+    assert {*re.findall(r"^\| `(\w+)` \|[^|]*\|$", text, re.MULTILINE)} <= {*session.answers["max"]}
 
 
 def test_without_the_package_it_says_what_to_install(planner: Command, monkeypatch: pytest.MonkeyPatch) -> None:
