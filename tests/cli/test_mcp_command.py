@@ -24,8 +24,10 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from planner.cli.assistants.calls import Workplace
+from planner.cli.assistants.commands import TOOLS
+from planner.cli.assistants.server import Assistance
 from planner.cli.docs.markdown_pages import guide_text
-from planner.errors import PlannerError
+from planner.errors import InputError, PlannerError
 from planner.plans.provenance import planner_version
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -178,6 +180,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     fill(found.root)
     (around / "outside.yaml").write_text(SCENARIO)
     (around / "w.yaml").write_text((ROOT / "workloads/normal-500-2000.yaml").read_text())
+    (found.root / "numpy.py").write_text("raise SystemExit('a file of the folder is no module')")
     (found.root / "link.yaml").symlink_to(around / "outside.yaml")
     anyio.run(held, found)
     return found
@@ -310,7 +313,7 @@ def test_what_cannot_be_is_refused_with_what_to_do(session: Session, label: str)
 
 def test_what_is_written_lies_in_run_folders_alone(session: Session) -> None:
     written = {*session.trees["answered"]} - {"root/", "home/", "tmp/", "w.yaml", "outside.yaml"}
-    own = {f"root/{name}" for name in ("offer.yaml", "small.yaml", "link.yaml")}
+    own = {f"root/{name}" for name in ("offer.yaml", "small.yaml", "link.yaml", "numpy.py")}
     assert {"/".join(name.split("/")[:2]) for name in written - own if not name.startswith("tmp/")} == {
         f"root/{run}" for run in ("first", "cheapest-1", "buy-1", "taken")
     }
@@ -353,6 +356,33 @@ def test_a_call_ends_when_its_server_is_gone(session: Session, tmp_path: Path) -
             process.wait(1.5)
         process.stdin.close()
         assert process.wait(60) == 143
+
+
+def test_runs_that_are_about_to_be_written_have_names_of_their_own(tmp_path: Path) -> None:
+    place = Workplace(root=tmp_path, scratch=tmp_path, seconds=1)
+    assistance = Assistance(place=place, slots=anyio.CapacityLimiter(1))
+    (tmp_path / "max-2").mkdir()
+    assert [assistance.run_name(TOOLS["max"], {}) for _ in range(3)] == ["max-1", "max-3", "max-4"]
+    with pytest.raises(InputError, match="max-1 is being written by another call"):
+        assistance.run_name(TOOLS["max"], {"run": "max-1"})
+
+
+GREETING = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}},
+}
+
+
+def test_a_server_that_waits_ends_on_a_signal(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "planner", "mcp", "--root", tmp_path]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        process.stdin.write(json.dumps(GREETING) + "\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "planner"
+        process.terminate()
+        assert process.wait(20) == 143
 
 
 def test_the_guide_names_every_tool_and_starts_the_program(session: Session) -> None:

@@ -77,7 +77,7 @@ class Assistance:
             raise InputError(f"tool: must be one of {', '.join(TOOLS)}, got {name!r:.80}.", hint="List the tools.")
         tool = TOOLS[name]
         tool.check(arguments, self.place.root)
-        run = self._run_of(tool, arguments) if tool.writes else ""
+        run = self.run_name(tool, arguments) if tool.writes else ""
         words = tool.words(arguments, run)
         try:
             async with self.slots:
@@ -103,8 +103,10 @@ class Assistance:
             "warnings": list(printed.warnings),
         }
 
-    def _run_of(self, tool: Tool, arguments: Arguments) -> str:
-        """The name that was asked for, or the first of the tool's that is free."""
+    def run_name(self, tool: Tool, arguments: Arguments) -> str:
+        """The name that was asked for, or the first of the tool's that is free; no other call's while this one writes.
+
+        Raises InputError for a name that another call is at."""
         name = arguments.get("run")
         if name is None:
             numbers = (f"{tool.name}-{number}" for number in range(1, 1_000_000))
