@@ -350,7 +350,7 @@ def test_a_call_that_takes_too_long_is_ended(session: Session, tmp_path: Path) -
 
 
 def test_a_call_ends_when_its_server_is_gone(session: Session, tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "planner.cli.assistants.confined", session.root, tmp_path, *LONG]
+    words = [sys.executable, "-P", "-m", "planner.cli.assistants.confined", session.root, tmp_path, *LONG]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=session.root) as process:
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(1.5)
