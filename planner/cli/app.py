@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -53,6 +54,7 @@ COMMANDS = {  # the module, and its function where that is not `command`
     "defrag": "cluster.diagnose:defrag",
     "docs": "docs.command",
     "doctor": "facts.doctor",
+    "mcp": "assistants.command",
     "gpus": "facts.shipped:gpus",
     "models": "facts.models:models",
     "engines": "facts.engines",
@@ -117,8 +119,8 @@ def _version(
         raise typer.Exit
 
 
-def main() -> None:
-    """Run the program.
+def main(tell: Callable[[PlannerError], None] | None = None) -> None:
+    """Run the program; `tell`: how an error is shown, for people where nobody says it.
 
     Exit status: 0 done, 2 bad input, 3 infeasible, 130 interrupted, 143 terminated, 1 anything else.
     """
@@ -129,7 +131,7 @@ def main() -> None:
     never_fail_to_write()
     with interruptible() as interrupts:
         try:
-            _run()
+            _run(tell or screen.show_error)
         except KeyboardInterrupt:
             sys.exit(interrupts.status)
         except SystemExit as end:
@@ -138,11 +140,11 @@ def main() -> None:
             raise
 
 
-def _run() -> None:
+def _run(tell: Callable[[PlannerError], None]) -> None:
     try:
         build()()
     except PlannerError as error:
-        screen.show_error(error)
+        tell(error)
         sys.exit(error.exit_status)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -150,10 +152,13 @@ def _run() -> None:
     except Exception as error:  # noqa: BLE001  (the last resort: a defect of ours, told in one line)
         if os.environ.get(DEBUG):
             traceback.print_exc()
-        screen.show_error(
-            PlannerError(
-                f"internal error: {type(error).__name__}: {error}.",
-                hint=f"This is a defect of the planner; set {DEBUG}=1 to see where.",
-            )
-        )
+        tell(internal_error(error))
         sys.exit(EXIT_FAILURE)
+
+
+def internal_error(error: Exception) -> PlannerError:
+    """A defect of ours, as users are told of it."""
+    return PlannerError(
+        f"internal error: {type(error).__name__}: {error}.",
+        hint=f"This is a defect of the planner; set {DEBUG}=1 to see where.",
+    )

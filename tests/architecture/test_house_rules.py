@@ -73,6 +73,9 @@ OWNERS = {
     "kubernetes": ("planner/runs/live/",),
     "urllib3": ("planner/runs/live/",),  # what the Kubernetes client speaks HTTP by: its errors
     "tornado": ("planner/runs/rehearsal/",),
+    "mcp": ("planner/cli/assistants/",),
+    "mcp_types": ("planner/cli/assistants/",),
+    "anyio": ("planner/cli/assistants/",),  # what mcp waits by
     "pyarrow": ("planner/files/",),
     "networkx": ("planner/placement/flextopo.py",),
     "highspy": ("planner/milp.py",),

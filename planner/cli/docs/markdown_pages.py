@@ -118,6 +118,7 @@ GUIDES = (
     "observing",
     "advising",
     "watching",
+    "assistants",
     "results",
 )
 """In the order of the contents page; those of guests follow."""

@@ -31,6 +31,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "report": ("plotly",),
     "rehearse": ("tornado",),
     "kubernetes": ("kubernetes",),
+    "mcp": ("mcp",),
 }
 """What comes with each optional part; the planner works without."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

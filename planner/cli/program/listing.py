@@ -85,6 +85,7 @@ PANELS = {
         "doctor": (
             "Check the installation: Python, packages, shipped data, the solver, figures; a tiny plan in seconds."
         ),
+        "mcp": "Serve cheapest, buy, max, plan, explain, compare, replay and model show to assistants, as MCP tools.",
         "scenarios": "List the shipped scenarios: wherever a scenario is named, such a name will do.",
         "gpus": "List GPU types, or show one.",
         "models": (
