@@ -17,7 +17,7 @@ SCENARIO = ROOT / "workloads" / "scenarios" / "mixed-fleet.yaml"
 PICTURE = ROOT / "planner" / "cli" / "docs" / "pictures" / "report.png"
 SIZE = {"x": 0, "y": 0, "width": 1280, "height": 830}
 MOST_BYTES = 100_000
-COLOURS = 256  # of text on one background: nobody sees the others, and the package is a tenth of a megabyte smaller
+COLOURS = 64  # of text on one background: nobody sees the others, and the package is a tenth of a megabyte smaller
 
 
 def main() -> None:
