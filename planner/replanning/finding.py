@@ -108,12 +108,14 @@ def _require_router(before: Scenario, after: Scenario) -> None:
 
 
 def require_engine(before: Scenario, after: Scenario) -> None:
-    """Raises InputError where a scenario is of another engine than the plan that runs."""
+    """Raises InputError where a scenario is of another engine, or version, than the plan that runs."""
     engines = [f"{scenario.engine.name} {scenario.engine.version}".strip() for scenario in (before, after)]
     if engines[0] != engines[1]:
         raise InputError(
             f"scenario {after.name}: engine must be that of the plan that runs, {engines[0]}, got {engines[1]}.",
-            hint="Another engine runs no server on: plan it by itself (planner plan), or name the plan's engine.",
+            hint="Another engine runs no server on: plan it by itself (planner plan), or name the plan's engine."
+            if before.engine.name != after.engine.name
+            else "Name the plan's version, or upgrade the plan first (planner replan).",
         )
 
 

@@ -126,13 +126,19 @@ def test_a_generator_that_sends_nothing_is_told_with_what_it_wrote(
     assert not Path("proof").exists()
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_the_exit_status_says_whether_the_levels_hold(
     planner: Command, planned: Path, engine: CountingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ttft_ms = list[float]()
+    ttft_ms, streamed_ms = list[float](), [1.0]
 
     def sent(_folder: Path, _settings: object, _model: str, load: tuple[Requests, object], _heard: object) -> Sent:
-        times = {"ttft_ms": ttft_ms[-1], "latency_ms": ttft_ms[-1] + 1.0, "input_tokens": None, "output_tokens": None}
+        times = {
+            "ttft_ms": ttft_ms[-1],
+            "latency_ms": ttft_ms[-1] + streamed_ms[-1],
+            "input_tokens": None,
+            "output_tokens": None,
+        }
         records = {
             number: AiperfRequest(name=f"r{number}", start_ms=1e9 + arrival_ms, failure="", **times)  # type: ignore[arg-type]
             for number, arrival_ms in enumerate(load[0].arrival_ms)
@@ -150,5 +156,9 @@ def test_the_exit_status_says_whether_the_levels_hold(
         document = json.loads(answer.out)
         assert (answer.status, document["holds"], document["requests"]) == (status, holds, requests)
         assert sorted(path.name for path in Path(folder).iterdir()) == ["prove.csv", "prove.json", "prove.md"]
+        assert "in one piece" not in " ".join(document["advice"])
+    streamed_ms.append(0.0)  # whatever lies in between holds streams back
+    answer = planner(*words, "--requests", "40", "--json")
+    assert "answers came in one piece" in " ".join(json.loads(answer.out)["advice"])
     again = planner(*words, "--out", "proof-0")
     assert (again.status, "--force" in again.err) == (2, True)

@@ -17,6 +17,7 @@ from planner.export.checking.carrying import carried_over, running_engines
 from planner.export.routers.intervals_served import served_intervals
 from planner.files import scenario_from_document
 from planner.files.scenario.settings import read_setting
+from planner.replanning.finding import require_engine
 from planner.replanning.rollouts.interim import InterimFleet, InterimPlans, full_question
 from planner.runs.deployments import render_plan
 from planner.runs.replanning.asking import ChangedPlan, ChangeQuestion, change_plan, publish_change
@@ -155,6 +156,18 @@ def test_more_than_lanes_can_leave_is_refused_with_what_they_can() -> None:
         upgraded(f"engine.version={NEW}", least_share=0.999)
     assert bad.value.hint.startswith("Give --least-share 0.")
     assert "--most-gpus" not in bad.value.hint  # every server of an upgrade starts anew
+
+
+def test_who_goes_from_plan_to_plan_upgrades_nothing() -> None:
+    """A watch or a schedule has one version; what upgrades is named."""
+    old = old_plan().scenario
+    new = new_scenario(old_plan(), settings=(read_setting(f"engine.version={NEW}"),))
+    with pytest.raises(InputError, match=rf"must be that of the plan that runs, vllm {OLD}, got vllm {NEW}") as bad:
+        require_engine(old, new)
+    assert bad.value.hint == "Name the plan's version, or upgrade the plan first (planner replan)."
+    with pytest.raises(InputError) as bad:
+        require_engine(old, replace(new, engine=replace(new.engine, name="sglang")))
+    assert bad.value.hint.startswith("Another engine runs no server on")
 
 
 def test_the_same_version_is_one_lane() -> None:

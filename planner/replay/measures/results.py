@@ -99,8 +99,9 @@ def _slow_tokens(runs: Sequence[SeedRun], members: Sequence[NDArray[np.bool_]]) 
     for run, mask in zip(runs, members, strict=True):
         tpot = run.columns.tpot[mask]
         tpot = tpot[~np.isnan(tpot)]
-        if len(tpot):
-            slow.append(float(MS_PER_S / np.quantile(tpot, 1 - _SLOW_SHARE, method="inverted_cdf")))
+        slow_ms = float(np.quantile(tpot, 1 - _SLOW_SHARE, method="inverted_cdf")) if len(tpot) else 0.0
+        if slow_ms:  # answers measured to come in one piece have no rate
+            slow.append(MS_PER_S / slow_ms)
     return spread(slow) if slow else None
 
 

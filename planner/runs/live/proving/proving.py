@@ -152,6 +152,22 @@ def _lengths(proof: Proof, requests: Requests) -> Iterator[str]:
             f"{short:,} answers were shorter than asked: the engine or the router does not heed ignore_eos, so that it "
             "was loaded less than planned."
         )
+    whole = sum(_in_one_piece(row) for row in answered)
+    if whole > len(answered) / 2:
+        yield (
+            f"{whole:,} answers came in one piece, so that TTFT is of whole answers and TPOT tells nothing: have what "
+            "lies in between pass streams on as they come, or give the address of the plan's own router."
+        )
+
+
+_PIECE_MS = 0.1
+
+
+def _in_one_piece(row: ProvedRequest) -> bool:
+    """Whether several tokens came at once, as through a proxy that holds streams back."""
+    if row.first_ms is None or row.ended_ms is None or row.answer_tokens < 2:
+        return False
+    return row.ended_ms - row.first_ms < _PIECE_MS
 
 
 def _is_off(fitted: FittedTime) -> bool:
