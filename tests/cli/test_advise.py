@@ -23,6 +23,7 @@ from planner.report.advice import advice_verdict
 from planner.runs.live.advice.advising import AdvisedFolder, advise, judged
 from planner.runs.live.advice.asking import label_of
 from planner.runs.live.advice.changes import changes_of, fewer_copies
+from planner.runs.live.advice.commands import copies_steps, flags_steps
 from planner.runs.live.advice.finding import Hints, RunningService, find_engines, objects_of_folder
 from planner.runs.live.advice.rebuilding import Measured, rebuilt
 from planner.runs.live.advice.states import Pooled
@@ -293,6 +294,31 @@ def test_a_better_router_and_other_flags_are_told_before_other_servers() -> None
     assert all(change.promise_rps > change.promise_before_rps * 1.01 for change in changes)
     state = Pooled.of(service)
     assert state.promise_rps == pytest.approx(service.plan.outlook.promise_rps)
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale", "restart"),
+    [
+        (
+            "Deployment",
+            "kubectl -n serving scale deployment/",
+            ("kubectl -n serving edit", "rollout status deployment/"),
+        ),
+        ("LeaderWorkerSet", "kubectl -n serving scale leaderworkerset/", ("kubectl -n serving edit", "serve again.")),
+        ("DynamoGraphDeployment", "Set the copies of ", ("in the arguments of", "serve again.")),
+        ("Pod", "kubectl -n serving delete pod/", ("in the arguments of", "serve again.")),
+    ],
+)
+def test_commands_are_those_that_a_kind_has(kind: str, scale: str, restart: tuple[str, ...]) -> None:
+    """What holds several servers is never deleted for one of them."""
+    ((island, deployment),) = service_of(CHAT).islands.items()
+    service = replace(service_of(CHAT), islands={island: replace(deployment, kind=kind)})
+    state = Pooled.of(service)
+    (step,) = copies_steps(service, state, state.with_counts({island: 0}))[1]
+    assert step.startswith(scale)
+    fuller = replace(state.pools[0], server=replace(state.pools[0].server, batch_size=8))
+    steps = flags_steps(service, replace(state, pools=(fuller,)), ("", (), 0))[1]
+    assert all(word in words for word, words in zip(restart, steps, strict=True))
 
 
 @pytest.mark.parametrize(
