@@ -116,6 +116,20 @@ def test_the_fewest_copies_are_the_fewest() -> None:
     ).promise_rps < terms().needed_rps(30.0)
 
 
+def test_free_gpus_are_given_once() -> None:
+    """Two services that lack GPUs of the same type: one has the four that are free, the other is told what it lacks."""
+    names, free = (CHAT, "qwen3-32b"), {"H100": 4}
+    only = replace(found(), services=tuple(s for s in found().services if s.name in names), gaps=())
+    rates = {CHAT: 18.0, "qwen3-32b": 13.0}
+    advice = advise(only, terms(free=free, rates=rates), (), source="test", out=Path("advised")).advice
+    running = {service.name: sum(d.claimed_gpus for d in service.deployments) for service in only.services}
+    grown = dict.fromkeys(names, 0)
+    for change in advice.changes:
+        grown[change.service] = max(grown[change.service], change.plan.fleet["H100"] - running[change.service])
+    assert 0 < sum(grown.values()) <= free["H100"]
+    assert any("which are not free" in line for service in advice.services for line in service.breaks)
+
+
 def test_what_is_broken_is_told(here: Path) -> None:
     assert here
     service = judged_at(26.0)

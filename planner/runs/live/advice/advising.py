@@ -7,8 +7,9 @@ calibrations/NAME.yaml, scenarios/NAME.yaml       to plan anew: `planner plan`
 fleet.yaml                                        all services on one inventory, where there are several
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from planner.domain import Phase
@@ -66,18 +67,19 @@ def advise(
     services: list[ServiceAdvice] = []
     plans: list[RebuiltService] = []
     changes: list[tuple[AdvisedChange, ...]] = []
-    gaps = list(engines.gaps)
+    gaps, at_hand = list(engines.gaps), terms
     for service in engines.services:
         tell(f"judging {service.name}")
         try:
-            advice_of_service, now = judged(service, terms, series)
-            of_service = changes_of(now, terms)
+            advice_of_service, now = judged(service, at_hand, series)
+            of_service = changes_of(now, at_hand)
         except (InfeasibleError, InputError) as error:
             gaps += [(deployment, (error.message,)) for deployment in service.deployments]
             continue
         services.append(advice_of_service)
         plans.append(now)
         changes.append(of_service)
+        at_hand = replace(at_hand, free=_remaining(at_hand.free, service, of_service))
     first = cumulative(changes, FIRST)
     contents, warnings, command = written_plans(plans, first, terms, out)
     advice = Advice(
@@ -91,6 +93,15 @@ def advise(
     )
     pages = with_seal(advice_files(advice), "advise.json")
     return AdvisedFolder(advice=advice, files={**pages, **contents}, warnings=warnings)
+
+
+def _remaining(free: Mapping[str, int], service: RunningService, changes: Sequence[AdvisedChange]) -> dict[str, int]:
+    """Free GPUs that the changes of a service leave to the others: each is given once."""
+    used = Counter[str]()
+    for deployment in service.deployments:
+        used[deployment.gpu] += deployment.claimed_gpus
+    taken = {gpu: max((change.plan.fleet.get(gpu, 0) - used[gpu] for change in changes), default=0) for gpu in free}
+    return {gpu: count - max(0, taken[gpu]) for gpu, count in free.items()}
 
 
 def _require_named(terms: Terms, services: Sequence[RunningService]) -> None:
