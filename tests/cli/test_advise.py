@@ -170,6 +170,8 @@ def test_a_rate_that_is_known_in_part_is_not_taken_for_all(here: Path) -> None:
     service = judged_at(5.0, ranks=2)
     assert (service.rate_rps, service.wasted_usd_per_hour) == (None, None)
     assert any("2 of its 4 servers are scraped" in note for note in service.notes)
+    given, _ = judged(chat(), terms(rates={"": 7.0}), told_of(5.0, SLOW, ranks=2))
+    assert (given.rate_rps, given.paces) == (7.0, service.paces)
     assert service.paces[0][1] == pytest.approx(SLOW, rel=0.03)
 
 

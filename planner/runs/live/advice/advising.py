@@ -121,7 +121,7 @@ def judged(
     """A service today, calibrated where its metrics tell. Raises InputError and InfeasibleError as `rebuilt`."""
     plain = rebuilt(service, terms)
     predicted_rps = plain.plan.outlook.promise_rps
-    observed, now = observed_service(plain, series), plain
+    observed, now = observed_service(plain, series, terms.rate_rps(service.name)), plain
     if observed is not None:
         loaded = rebuilt(service, terms, observed.measured)
         predicted_rps = loaded.plan.outlook.promise_rps

@@ -107,9 +107,11 @@ def _model_names(deployment: RunningDeployment) -> list[str]:
     return list(deployment.start.served_as[:1]) or [deployment.start.model]
 
 
-def observed_service(rebuilt: RebuiltService, series: Sequence[ObservedSeries]) -> ObservedService | None:
+def observed_service(
+    rebuilt: RebuiltService, series: Sequence[ObservedSeries], given_rps: float
+) -> ObservedService | None:
     """What the series tell of the service; None where they tell of no request of it. `rebuilt`: as its metrics are not
-    known yet, for its pace; then it is to be rebuilt with `measured`."""
+    known yet, for its pace; then it is to be rebuilt with `measured`. `given_rps`: where they tell a part alone."""
     service = rebuilt.service
     labels = {label_of(service, deployment): island for island, deployment in rebuilt.islands.items()}
     of_service = [item for item in series if item.plan == service.name and item.island in labels]
@@ -121,7 +123,7 @@ def observed_service(rebuilt: RebuiltService, series: Sequence[ObservedSeries]) 
     loads = loads_of(rebuilt.plan, of_service, labels, service.name)
     partly = tuple(_partly_scraped(rebuilt, loads))
     # a part of the rate would make copies look idle that are not
-    rate_rps = 0.0 if untold or partly else loads.rate_rps
+    rate_rps = given_rps if untold or partly else loads.rate_rps
     measured = Measured(rate_rps=rate_rps, cached=_cached(loads))
     return ObservedService(loads=loads, measured=measured, untold=untold, notes=partly)
 
