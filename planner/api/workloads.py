@@ -185,19 +185,16 @@ def workload_from_metrics(
     with these labels, as PromQL has them; `longest`: tokens that no request exceeds. Raises InputError where metrics
     are missing, or of several deployments.
     """
-    from planner.runs.live.lengths import workload_from_files, workload_live
+    from planner.runs.live.lengths import metered_workload
     from planner.runs.live.prometheus import prometheus_at
 
-    if bool(answers) == bool(prometheus) or (answers and (window or selector)):
+    if bool(answers) == bool(prometheus):
         raise InputError(
             "workload_from_metrics: must get answers alone, or prometheus with window and selector.",
             hint="Name the files of answers, or the address.",
         )
-    if answers:
-        metered = workload_from_files([Path(path) for path in answers], engine, name, longest)
-    else:
-        source = prometheus_at(prometheus)
-        metered = workload_live(source, engine, name, longest, window=window or "1h", selector=selector)
+    source = prometheus_at(prometheus) if prometheus else [Path(path) for path in answers]
+    metered = metered_workload(source, engine, name, longest, window=window, selector=selector)
     return Workload(metered.profile, notes=metered.notes, source=metered.source)
 
 

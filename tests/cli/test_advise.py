@@ -15,15 +15,16 @@ from observed_answers import answer, on_other_gpus, series, write
 
 import planner
 from planner import files
-from planner.domain.advice import AdviceKind
-from planner.domain.serving.observed import ISLAND, PLAN, Quantity
+from planner.domain.advice import AdviceKind, ServiceAdvice
+from planner.domain.serving.observed import ISLAND, PLAN, ObservedSeries, Quantity
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE
 from planner.export import island_labels
 from planner.report.advice import advice_verdict
-from planner.runs.live.advice.advising import AdvisedFolder, advise
+from planner.runs.live.advice.advising import AdvisedFolder, advise, judged
 from planner.runs.live.advice.asking import label_of
 from planner.runs.live.advice.changes import changes_of, fewer_copies
-from planner.runs.live.advice.finding import Hints, find_engines, objects_of_folder
+from planner.runs.live.advice.commands import copies_steps, flags_steps
+from planner.runs.live.advice.finding import Hints, RunningService, find_engines, objects_of_folder
 from planner.runs.live.advice.rebuilding import Measured, rebuilt
 from planner.runs.live.advice.states import Pooled
 
@@ -32,22 +33,32 @@ SLO = [word for key, value in LEVELS.items() for word in ("--slo", f"{key}={valu
 ASKED = ("--manifests", str(FOLDER), "--workload", WORKLOAD, *SLO)
 
 
-def advised(
-    rate_rps: float, pace: float = SLOW, *, without: tuple[Quantity, ...] = (), ranks: float = 4
-) -> AdvisedFolder:
+def chat() -> RunningService:
+    return next(service for service in found().services if service.name == CHAT)
+
+
+def told_of(rate_rps: float, pace: float, without: tuple[Quantity, ...] = (), ranks: float = 4) -> list[ObservedSeries]:
     rows = [row for row in rows_of(CHAT, pace, rate_rps) if Quantity(row[0]["__name__"]) not in without]
     rows = [(row, ranks if row["__name__"] == Quantity.RANKS.value else value) for row, value in rows]
-    path = write(Path("answer.json"), answer(rows))
-    chat = tuple(service for service in found().services if service.name == CHAT)
-    only = replace(found(), services=chat, gaps=())
-    return advise(only, terms(), files.load_answers([path], sparse=True), source="test", out=Path("advised"))
+    return list(files.load_answers([write(Path("answer.json"), answer(rows))], sparse=True))
+
+
+def advised(rate_rps: float, pace: float = SLOW) -> AdvisedFolder:
+    only = replace(found(), services=(chat(),), gaps=())
+    return advise(only, terms(), told_of(rate_rps, pace), source="test", out=Path("advised"))
+
+
+def judged_at(
+    rate_rps: float, pace: float = SLOW, *, without: tuple[Quantity, ...] = (), ranks: float = 4
+) -> ServiceAdvice:
+    return judged(chat(), terms(), told_of(rate_rps, pace, without, ranks))[0]
 
 
 @pytest.mark.parametrize("rate_rps", [5.0, 11.0, 16.0])
 def test_engines_a_fifth_slower_are_found(here: Path, rate_rps: float) -> None:
     """Their pace within 3 %, and the promise that they can keep within 3 % of that of servers known to be so slow."""
     assert here
-    (service,) = advised(rate_rps).advice.services
+    service = judged_at(rate_rps)
     ((gpu, pace),) = service.paces
     assert (gpu, pace) == ("H100", pytest.approx(SLOW, rel=0.03))
     slow = on_other_gpus(service_of(CHAT).plan, SLOW).scenario.cost.calibration
@@ -59,14 +70,14 @@ def test_engines_a_fifth_slower_are_found(here: Path, rate_rps: float) -> None:
 
 def test_engines_that_idle_tell_no_pace(here: Path) -> None:
     assert here
-    (service,) = advised(0.4).advice.services
+    service = judged_at(0.4)
     assert service.paces == ()
     assert any("It idles" in note for note in service.notes)
 
 
 def test_engines_as_predicted_keep_their_pace(here: Path) -> None:
     assert here
-    ((_, pace),) = advised(11.0, 1.0).advice.services[0].paces
+    ((_, pace),) = judged_at(11.0, 1.0).paces
     assert pace == pytest.approx(1.0, rel=0.03)
 
 
@@ -105,9 +116,23 @@ def test_the_fewest_copies_are_the_fewest() -> None:
     ).promise_rps < terms().needed_rps(30.0)
 
 
+def test_free_gpus_are_given_once() -> None:
+    """Two services that lack GPUs of the same type: one has the four that are free, the other is told what it lacks."""
+    names, free = (CHAT, "qwen3-32b"), {"H100": 4}
+    only = replace(found(), services=tuple(s for s in found().services if s.name in names), gaps=())
+    rates = {CHAT: 18.0, "qwen3-32b": 13.0}
+    advice = advise(only, terms(free=free, rates=rates), (), source="test", out=Path("advised")).advice
+    running = {service.name: sum(d.claimed_gpus for d in service.deployments) for service in only.services}
+    grown = dict.fromkeys(names, 0)
+    for change in advice.changes:
+        grown[change.service] = max(grown[change.service], change.plan.fleet["H100"] - running[change.service])
+    assert 0 < sum(grown.values()) <= free["H100"]
+    assert any("which are not free" in line for service in advice.services for line in service.breaks)
+
+
 def test_what_is_broken_is_told(here: Path) -> None:
     assert here
-    (service,) = advised(26.0).advice.services
+    service = judged_at(26.0)
     told = " ".join(service.breaks)
     assert "More requests come" in told
     assert "which are not free" in told
@@ -133,7 +158,7 @@ def test_steps_begin_where_the_change_before_ends() -> None:
 
 def test_without_the_time_per_token_there_is_no_pace(here: Path) -> None:
     assert here
-    (service,) = advised(5.0, without=(Quantity.TPOT, Quantity.TPOT_SUM)).advice.services
+    service = judged_at(5.0, without=(Quantity.TPOT, Quantity.TPOT_SUM))
     assert service.paces == ()
     assert service.promise_rps == pytest.approx(service.predicted_rps)
     assert any("no pace" in note for note in service.notes)
@@ -142,9 +167,11 @@ def test_without_the_time_per_token_there_is_no_pace(here: Path) -> None:
 def test_a_rate_that_is_known_in_part_is_not_taken_for_all(here: Path) -> None:
     """Of two of four servers: nothing is said to be idle, but how fast they are is known."""
     assert here
-    (service,) = advised(5.0, ranks=2).advice.services
+    service = judged_at(5.0, ranks=2)
     assert (service.rate_rps, service.wasted_usd_per_hour) == (None, None)
     assert any("2 of its 4 servers are scraped" in note for note in service.notes)
+    given, _ = judged(chat(), terms(rates={"": 7.0}), told_of(5.0, SLOW, ranks=2))
+    assert (given.rate_rps, given.paces) == (7.0, service.paces)
     assert service.paces[0][1] == pytest.approx(SLOW, rel=0.03)
 
 
@@ -182,7 +209,7 @@ def test_servers_of_one_phase_each(here: Path) -> None:
         for row, value in series(slow, slow.scenario.workload, 0.5 * slow.throughput_rps)
     ]
     told = files.load_answers([write(here / "answer.json", answer(rows))], sparse=True)
-    (advice,) = advise(engines, terms(), told, source="pd", out=Path("advised")).advice.services
+    advice, _ = judged(service, terms(), told)
     assert advice.paces == (("H100", pytest.approx(SLOW, rel=0.03)),)
     truth = rebuilt(service, terms(), Measured(calibration=slow.scenario.cost.calibration)).plan
     assert advice.promise_rps == pytest.approx(truth.outlook.promise_rps, rel=0.03)
@@ -195,8 +222,10 @@ def test_servers_of_one_phase_each(here: Path) -> None:
 
 def test_notebooks_ask_for_it_too(here: Path) -> None:
     write(here / "answer.json", answer(list(rows_of(CHAT, SLOW, 5.0))))
-    advice = planner.advise("answer.json", manifests=FOLDER, workload=WORKLOAD, slo=LEVELS, out="advised")
-    assert set(advice.frame["name"]) == {deployment.name for deployment in found().deployments}
+    (here / "one").mkdir()
+    shutil.copy(FOLDER / "chat.yaml", here / "one" / "chat.yaml")
+    advice = planner.advise("answer.json", manifests="one", workload=WORKLOAD, slo=LEVELS, out="advised")
+    assert set(advice.frame["name"]) == {"chat-llama70b-deployment-vllm"}
     assert advice.changes[0].summary == "serving/chat-llama70b-deployment-vllm from 4 to 2 copies"
     assert "save" in repr(advice)
     assert "What runs" in advice.summary()
@@ -207,7 +236,8 @@ def test_notebooks_ask_for_it_too(here: Path) -> None:
 
 
 def test_a_folder_that_everything_else_reads(planner: Command, here: Path) -> None:
-    """Answers of one service of three; its run is verified, replayed, explained and exported as any."""
+    """Answers of one service of three; its run is verified, replayed, explained and exported as any. No secret of the
+    manifests is in it."""
     write(here / "answer.json", answer(list(rows_of(CHAT, SLOW, 5.0))))
     done = planner("advise", "answer.json", *ASKED, "--out", "advised", "--quiet")
     assert done.status == EXIT_DONE, done.err
@@ -226,6 +256,10 @@ def test_a_folder_that_everything_else_reads(planner: Command, here: Path) -> No
     assert len(document["changes"]) == len(list(Path("advised/changes").iterdir()))
     rows = list(csv.DictReader(Path("advised/advise.csv").read_text().splitlines()))
     assert {row["name"] for row in rows} == {deployment.name for deployment in found().deployments}
+    written = [path.read_bytes().decode(errors="replace") for path in Path("advised").rglob("*") if path.is_file()]
+    for secret in ("hf_SECRETSECRETSECRET", "sk-PLAINLYWRITTEN", "hidden-value"):
+        assert secret in "".join(path.read_text() for path in FOLDER.glob("*.yaml"))
+        assert not any(secret in text for text in (*written, done.out, done.err))
     again = planner("advise", "answer.json", *ASKED, "--out", "advised", "--quiet")
     assert again.status == EXIT_BAD_INPUT
     assert "--force" in again.err
@@ -250,16 +284,6 @@ def test_one_command_plans_anew_with_what_was_measured(planner: Command, here: P
     assert calibration == files.load_run(Path(f"advised/services/{CHAT}")).scenario.cost.calibration
 
 
-def test_no_secret_leaves_the_manifests(planner: Command, here: Path) -> None:
-    assert here
-    done = planner("advise", *ASKED, "--rps", "5", "--out", "advised")
-    assert done.status == EXIT_DONE
-    written = [path.read_bytes().decode(errors="replace") for path in Path("advised").rglob("*") if path.is_file()]
-    for secret in ("hf_SECRETSECRETSECRET", "sk-PLAINLYWRITTEN", "hidden-value"):
-        assert secret in "".join(path.read_text() for path in FOLDER.glob("*.yaml"))
-        assert not any(secret in text for text in (*written, done.out, done.err))
-
-
 def test_what_the_planner_wrote_is_read_back_as_the_same_pools(planner: Command, here: Path) -> None:
     """Its own manifests, the labels aside: the pools that it exported."""
     scenario = {"name": "own", "model": "llama-3.1-70b", "workload": WORKLOAD, "inventory": {"H100": 16},
@@ -277,18 +301,40 @@ def test_what_the_planner_wrote_is_read_back_as_the_same_pools(planner: Command,
 
 def test_a_better_router_and_other_flags_are_told_before_other_servers() -> None:
     """In order of simplicity, each worth more than the one before it."""
-    from planner.runs.live.advice.changes import changes_of
-
     service = replace(service_of("qwen3-30b-a3b"), measured=Measured())
-    kinds = [change.kind for change in changes_of(service, terms())]
-    order = list(AdviceKind)
-    assert kinds == sorted(kinds, key=order.index)
     changes = changes_of(service, terms())
+    kinds, order = [change.kind for change in changes], list(AdviceKind)
+    assert kinds == sorted(kinds, key=order.index)
     for before, after in pairwise(changes):
         assert before.promise_rps == after.promise_before_rps
     assert all(change.promise_rps > change.promise_before_rps * 1.01 for change in changes)
     state = Pooled.of(service)
     assert state.promise_rps == pytest.approx(service.plan.outlook.promise_rps)
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale", "restart"),
+    [
+        (
+            "Deployment",
+            "kubectl -n serving scale deployment/",
+            ("kubectl -n serving edit", "rollout status deployment/"),
+        ),
+        ("LeaderWorkerSet", "kubectl -n serving scale leaderworkerset/", ("kubectl -n serving edit", "serve again.")),
+        ("DynamoGraphDeployment", "Set the copies of ", ("in the arguments of", "serve again.")),
+        ("Pod", "kubectl -n serving delete pod/", ("in the arguments of", "serve again.")),
+    ],
+)
+def test_commands_are_those_that_a_kind_has(kind: str, scale: str, restart: tuple[str, ...]) -> None:
+    """What holds several servers is never deleted for one of them."""
+    ((island, deployment),) = service_of(CHAT).islands.items()
+    service = replace(service_of(CHAT), islands={island: replace(deployment, kind=kind)})
+    state = Pooled.of(service)
+    (step,) = copies_steps(service, state, state.with_counts({island: 0}))[1]
+    assert step.startswith(scale)
+    fuller = replace(state.pools[0], server=replace(state.pools[0].server, batch_size=8))
+    steps = flags_steps(service, replace(state, pools=(fuller,)), ("", (), 0))[1]
+    assert all(word in words for word, words in zip(restart, steps, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -65,13 +65,13 @@ def of_trace(profile: LengthProfile, engine: str) -> list[TrafficSeries]:
 def promised(profile: LengthProfile) -> float:
     """By a small plan (requests/s)."""
     document = workload_document(replace(profile, counts=None, burstiness=None))
-    return planner.plan(inventory={"H200": 16, "H20": 16}, workload=document, model="qwen3-30b-a3b").throughput_rps
+    return planner.plan(inventory={"H200": 4, "H20": 4}, workload=document, model="qwen3-30b-a3b").throughput_rps
 
 
 # ragpulse's answers depend on its prompts, which metrics do not tell
 @pytest.mark.parametrize(
     ("name", "low", "high"),
-    [("azure-conv-2023", -0.02, 0.01), ("azure-code-2023", -0.005, 0.005), ("ragpulse-week", 0.0, 0.04)],
+    [("azure-conv-2023", -0.01, 0.005), ("azure-code-2023", -0.005, 0.005), ("ragpulse-week", 0.0, 0.04)],
 )
 def test_a_plan_for_metrics_promises_nearly_what_one_for_the_trace_does(name: str, low: float, high: float) -> None:
     trace = load_workload(name)

@@ -52,8 +52,6 @@ def command(
             hint="planner workload from-metrics --prometheus http://localhost:9090 --out FILE asks by itself.",
         )
     endpoint = source.source()
-    if answers and (window or selector):
-        raise InputError("--window, --selector: must be left out with answer files, which tell their own.", hint=_OUT)
     if queries:
         show_queries(
             lengths.queries_of(engine, window or "1h", selector), "planner workload from-metrics", as_json=json
@@ -62,17 +60,12 @@ def command(
     if out is not None:
         files.refuse_existing(out, force=force)
     name = name or ("metered" if out is None else out.stem)
-    metered = (
-        lengths.workload_from_files(answers or [], engine, name, longest)
-        if endpoint is None
-        else lengths.workload_live(endpoint, engine, name, longest, window=window or "1h", selector=selector)
+    metered = lengths.metered_workload(
+        endpoint or answers or [], engine, name, longest, window=window, selector=selector
     )
     if out is not None:
         files.write_workload(metered.profile, out, force=force, source=metered.source)
     _show(metered, out, as_json=json)
-
-
-_OUT = "Leave them out."
 
 
 def _show(metered: "MeteredWorkload", out: Path | None, *, as_json: bool) -> None:

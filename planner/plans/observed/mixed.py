@@ -12,14 +12,14 @@ All parts of a pass scale alike, so that one pace is told of both phases. At a g
 alone; at a given rate b would follow from it, too, and its error would count several times.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from planner.cost.serving import MixedServers
 from planner.domain import PHASES, Calibration, Plan
-from planner.domain.serving.observed import ObservedSeries, Quantity
+from planner.domain.serving.observed import Quantity
 from planner.evaluation.buckets.priced import priced_buckets
-from planner.plans.observed.loads import Loads, loads_of
+from planner.plans.observed.loads import Loads
 from planner.plans.observed.paced import pace_factor, with_factors
 from planner.units import MS_PER_S
 from planner.workload import question_of
@@ -46,14 +46,9 @@ class MixedPace:
         return 1.0 if self.why_not else self.predicted_ms / self.measured_ms
 
 
-def mixed_paces(
-    plan: Plan, series: Sequence[ObservedSeries], labels: Mapping[str, str], plan_label: str
-) -> tuple[MixedPace, ...]:
-    """The pace of every island that does both phases. `labels`, `plan_label` and InputError as of `loads_of`."""
-    return tuple(_paces(plan, loads_of(plan, series, labels, plan_label)))
-
-
-def _paces(plan: Plan, loads: Loads) -> Iterator[MixedPace]:
+def mixed_paces(loads: Loads) -> Iterator[MixedPace]:
+    """The pace of every island that does both phases."""
+    plan = loads.plan
     question = question_of(plan.scenario)
     for bucket in priced_buckets(question, plan.outlook.pools, None, {}):
         for pool, servers in zip(bucket.pools, bucket.servers, strict=True):

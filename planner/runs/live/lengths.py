@@ -45,28 +45,30 @@ class _Classes:
     merged: int
 
 
-def workload_from_files(
-    answers: Sequence[Path], engine: str = "", name: str = "metered", longest: int | None = None
-) -> MeteredWorkload:
-    """As `workload_from_answers`, of files of answers."""
-    return workload_from_answers(files.load_traffic(answers), engine, name, longest)
-
-
-def workload_live(
-    prometheus: Prometheus,
+def metered_workload(
+    source: Sequence[Path] | Prometheus,
     engine: str = "",
     name: str = "metered",
     longest: int | None = None,
     *,
-    window: str = "1h",
+    window: str = "",
     selector: str = "",
 ) -> MeteredWorkload:
-    """The workload of the last so long (`window`), of the series with these labels; `engine`: of that alone.
+    """The workload that files of answers tell, or a Prometheus of the last so long (`window`, 1h), of the series with
+    these labels; `engine`: of that alone.
 
-    Raises InputError as `Prometheus.answers`, `files.read_traffic` and `workload_from_answers`.
+    Raises InputError as `Prometheus.answers`, `files.read_traffic` and `workload_from_answers`, and for a window or
+    labels beside files.
     """
-    texts = prometheus.answers(queries_of(engine, window, selector))
-    return workload_from_answers(files.read_traffic(texts), engine, name, longest)
+    if isinstance(source, Prometheus):
+        series = files.read_traffic(source.answers(queries_of(engine, window or "1h", selector)))
+    elif window or selector:
+        raise InputError(
+            "--window, --selector: must be left out with answer files, which tell their own.", hint="Leave them out."
+        )
+    else:
+        series = files.load_traffic(source)
+    return workload_from_answers(series, engine, name, longest)
 
 
 def queries_of(engine: str = "", window: str = "1h", selector: str = "") -> dict[str, str]:

@@ -7,8 +7,7 @@ which HAProxy's health checks allow for. Where a step stops servers, routers com
 after.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,10 +76,8 @@ def stage_files(stand: Stand, gates: Gates) -> dict[str, bytes]:
 
 
 def _in_wave(body: Mapping[str, Any], wave: int) -> Mapping[str, Any]:
-    changed = deepcopy(dict(body))
-    changed["metadata"].setdefault("annotations", {})
-    changed["metadata"]["annotations"] = {**changed["metadata"]["annotations"], _WAVE: str(wave)}
-    return changed
+    annotations = {**(body["metadata"].get("annotations") or {}), _WAVE: str(wave)}
+    return {**body, "metadata": {**body["metadata"], "annotations": annotations}}
 
 
 def _gate_text(questions: Sequence[GateQuery]) -> str:
@@ -102,7 +99,10 @@ def _application(plan: Plan) -> str:
         "syncPolicy": {"automated": {"prune": True, "selfHeal": not scaled}},
     }
     if scaled:
-        spec["ignoreDifferences"] = list(_scaled(plan))
+        # copies belong to the autoscaler: a sync must not set them back
+        plain = plan.scenario.deploy.target == "kubernetes"
+        group, kind = ("apps", "Deployment") if plain else ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")
+        spec["ignoreDifferences"] = [{"group": group, "kind": kind, "jsonPointers": ["/spec/replicas"]}]
         spec["syncPolicy"]["syncOptions"] = ["RespectIgnoreDifferences=true"]
     body = {
         "apiVersion": "argoproj.io/v1alpha1",
@@ -111,13 +111,6 @@ def _application(plan: Plan) -> str:
         "spec": spec,
     }
     return yaml_text(["Fill in REPOSITORY and NAMESPACE, and apply it once where Argo CD runs."], [body])
-
-
-def _scaled(plan: Plan) -> Iterator[dict[str, Any]]:
-    """Copies belong to the autoscaler: a sync must not set them back."""
-    kind = {"kubernetes": ("apps", "Deployment")}.get(plan.scenario.deploy.target)
-    group, name = kind or ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")
-    yield {"group": group, "kind": name, "jsonPointers": ["/spec/replicas"]}
 
 
 def read_gate(text: str, origin: str) -> tuple[GateQuery, ...]:

@@ -91,7 +91,7 @@ class RollingOut:
         fails.
         """
         standing = self._repository.standing
-        if number == 0 or self._has_stood(number, standing):
+        if number == 0 or (standing is not None and standing.plan == number and standing == self._stood):
             return ""
         if standing is None or standing.plan == number - 1:
             return self._begin(number, standing, now_s)
@@ -110,9 +110,6 @@ class RollingOut:
             self._stood = standing
             return ""
         return self._commit(number, standing.stage + 1, standing.stages, now_s)
-
-    def _has_stood(self, number: int, standing: Commit | None) -> bool:
-        return standing is not None and standing.plan == number and standing == self._stood
 
     def _begin(self, number: int, standing: Commit | None, now_s: float) -> str:
         """The first stage to a plan; the plan as a whole where nothing was committed before."""

@@ -124,11 +124,6 @@ class Repository:
                 hint="Exempt the folder from the hooks of the repository, and revert the commit.",
             )
 
-    def read(self, name: str) -> str:
-        """A file of the folder as it was committed."""
-        place = (self.folder / name).relative_to(self.root.resolve())
-        return _git(self.root, "show", f"HEAD:{place.as_posix()}").text.decode()
-
     def _names(self) -> list[str]:
         if not self.folder.exists():
             return []

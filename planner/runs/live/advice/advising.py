@@ -7,8 +7,9 @@ calibrations/NAME.yaml, scenarios/NAME.yaml       to plan anew: `planner plan`
 fleet.yaml                                        all services on one inventory, where there are several
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from planner.domain import Phase
@@ -46,13 +47,6 @@ class AdvisedFolder:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Judged:
-    advice: ServiceAdvice
-    rebuilt: RebuiltService
-    changes: tuple[AdvisedChange, ...]
-
-
 def advise(
     engines: FoundEngines,
     terms: Terms,
@@ -60,7 +54,6 @@ def advise(
     *,
     source: str,
     out: Path,
-    figures: bool = False,
     tell: Callable[[str], None] = lambda _step: None,
 ) -> AdvisedFolder:
     """Everything, and the files that `out` is to have; nothing is written here. `series`: what metrics tell of the
@@ -71,29 +64,44 @@ def advise(
     _require_named(terms, engines.services)
     if engines.services and not any(terms.has_workload(service.name) for service in engines.services):
         terms.workload(engines.services[0].name)
-    judged: list[_Judged] = []
-    gaps = list(engines.gaps)
+    services: list[ServiceAdvice] = []
+    plans: list[RebuiltService] = []
+    changes: list[tuple[AdvisedChange, ...]] = []
+    gaps, at_hand = list(engines.gaps), terms
     for service in engines.services:
         tell(f"judging {service.name}")
         try:
-            judged.append(_judged(service, terms, series))
+            advice_of_service, now = judged(service, at_hand, series)
+            of_service = changes_of(now, at_hand)
         except (InfeasibleError, InputError) as error:
             gaps += [(deployment, (error.message,)) for deployment in service.deployments]
-    changes = cumulative([service.changes for service in judged], FIRST)
-    contents, warnings, command = written_plans(
-        [service.rebuilt for service in judged], changes, terms, out, figures=figures
-    )
+            continue
+        services.append(advice_of_service)
+        plans.append(now)
+        changes.append(of_service)
+        at_hand = replace(at_hand, free=_remaining(at_hand.free, service, of_service))
+    first = cumulative(changes, FIRST)
+    contents, warnings, command = written_plans(plans, first, terms, out)
     advice = Advice(
         source=source,
         headroom=terms.headroom,
-        services=tuple(service.advice for service in judged),
+        services=tuple(services),
         gaps=tuple(gaps),
-        changes=tuple(changes),
-        further=sum(len(service.changes) for service in judged) - len(changes),
+        changes=tuple(first),
+        further=sum(map(len, changes)) - len(first),
         next_command=command,
     )
     pages = with_seal(advice_files(advice), "advise.json")
     return AdvisedFolder(advice=advice, files={**pages, **contents}, warnings=warnings)
+
+
+def _remaining(free: Mapping[str, int], service: RunningService, changes: Sequence[AdvisedChange]) -> dict[str, int]:
+    """Free GPUs that the changes of a service leave to the others: each is given once."""
+    used = Counter[str]()
+    for deployment in service.deployments:
+        used[deployment.gpu] += deployment.claimed_gpus
+    taken = {gpu: max((change.plan.fleet.get(gpu, 0) - used[gpu] for change in changes), default=0) for gpu in free}
+    return {gpu: count - max(0, taken[gpu]) for gpu, count in free.items()}
 
 
 def _require_named(terms: Terms, services: Sequence[RunningService]) -> None:
@@ -107,11 +115,13 @@ def _require_named(terms: Terms, services: Sequence[RunningService]) -> None:
                 )
 
 
-def _judged(service: RunningService, terms: Terms, series: Sequence[ObservedSeries]) -> _Judged:
-    """A service today, calibrated where its metrics tell."""
+def judged(
+    service: RunningService, terms: Terms, series: Sequence[ObservedSeries]
+) -> tuple[ServiceAdvice, RebuiltService]:
+    """A service today, calibrated where its metrics tell. Raises InputError and InfeasibleError as `rebuilt`."""
     plain = rebuilt(service, terms)
     predicted_rps = plain.plan.outlook.promise_rps
-    observed, now = observed_service(plain, series), plain
+    observed, now = observed_service(plain, series, terms.rate_rps(service.name)), plain
     if observed is not None:
         loaded = rebuilt(service, terms, observed.measured)
         predicted_rps = loaded.plan.outlook.promise_rps
@@ -139,7 +149,7 @@ def _judged(service: RunningService, terms: Terms, series: Sequence[ObservedSeri
         breaks=(*_breaks(now, observed), *_missing(now, terms, fewest)),
         notes=tuple(_notes(now, observed, terms)),
     )
-    return _Judged(advice=advice, rebuilt=now, changes=changes_of(now, terms))
+    return advice, now
 
 
 def _breaks(service: RebuiltService, observed: ObservedService | None) -> Iterator[str]:

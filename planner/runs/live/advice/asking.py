@@ -107,9 +107,11 @@ def _model_names(deployment: RunningDeployment) -> list[str]:
     return list(deployment.start.served_as[:1]) or [deployment.start.model]
 
 
-def observed_service(rebuilt: RebuiltService, series: Sequence[ObservedSeries]) -> ObservedService | None:
+def observed_service(
+    rebuilt: RebuiltService, series: Sequence[ObservedSeries], given_rps: float
+) -> ObservedService | None:
     """What the series tell of the service; None where they tell of no request of it. `rebuilt`: as its metrics are not
-    known yet, for its pace; then it is to be rebuilt with `measured`."""
+    known yet, for its pace; then it is to be rebuilt with `measured`. `given_rps`: where they tell a part alone."""
     service = rebuilt.service
     labels = {label_of(service, deployment): island for island, deployment in rebuilt.islands.items()}
     of_service = [item for item in series if item.plan == service.name and item.island in labels]
@@ -121,7 +123,7 @@ def observed_service(rebuilt: RebuiltService, series: Sequence[ObservedSeries]) 
     loads = loads_of(rebuilt.plan, of_service, labels, service.name)
     partly = tuple(_partly_scraped(rebuilt, loads))
     # a part of the rate would make copies look idle that are not
-    rate_rps = 0.0 if untold or partly else loads.rate_rps
+    rate_rps = given_rps if untold or partly else loads.rate_rps
     measured = Measured(rate_rps=rate_rps, cached=_cached(loads))
     return ObservedService(loads=loads, measured=measured, untold=untold, notes=partly)
 
@@ -139,23 +141,23 @@ def _partly_scraped(rebuilt: RebuiltService, loads: Loads) -> Iterator[str]:
 
 def with_paces(observed: ObservedService, rebuilt: RebuiltService, series: Sequence[ObservedSeries]) -> ObservedService:
     """With what its steps say of the model; `rebuilt`: with what was measured of its load."""
-    service, plan = rebuilt.service, rebuilt.plan
-    labels = {label_of(service, deployment): island for island, deployment in rebuilt.islands.items()}
-    silent = set(observed.untold)
-    spoken = {label for label, island in labels.items() if rebuilt.islands[island] not in silent}
-    of_service = [item for item in series if item.plan == service.name and item.island in spoken]
-    paces = mixed_paces(plan, of_service, labels, service.name)
-    notes = list(observed.notes)
-    notes += [f"{rebuilt.islands[pace.island].name}: no pace. {pace.why_not}" for pace in paces if pace.why_not]
+    name, loads = rebuilt.service.name, replace(observed.loads, plan=rebuilt.plan)
+    paces = list(mixed_paces(loads))
+    untold = [f"{rebuilt.islands[pace.island].name}: no pace. {pace.why_not}" for pace in paces if pace.why_not]
+    calibration = mixed_calibration(rebuilt.plan, paces, f"{name}-observed")
     observed = replace(
         observed,
-        loads=replace(observed.loads, plan=plan),
-        measured=replace(observed.measured, calibration=mixed_calibration(plan, paces, f"{service.name}-observed")),
+        loads=loads,
+        measured=replace(observed.measured, calibration=calibration),
         paces=tuple((pace.gpu, pace.pace) for pace in paces if not pace.why_not),
-        notes=tuple(notes),
+        notes=(*observed.notes, *untold),
     )
-    halves = any(island.phase in _HALVES for island in plan.islands)
-    return _with_steps(observed, of_service, labels, service.name) if halves else observed
+    if not any(island.phase in _HALVES for island in rebuilt.plan.islands):
+        return observed
+    labels = {label_of(rebuilt.service, deployment): island for island, deployment in rebuilt.islands.items()}
+    spoken = {label for label, island in labels.items() if rebuilt.islands[island] not in observed.untold}
+    of_service = [item for item in series if item.plan == name and item.island in spoken]
+    return _with_steps(observed, of_service, labels, name)
 
 
 _HALVES = (Phase.PREFILL, Phase.DECODE)

@@ -16,40 +16,39 @@ from planner.runs.live.advice.states import Pooled
 
 Steps = tuple[str, tuple[str, ...], int]
 """The change in a line, its steps, and the servers that it touches."""
-_RESOURCES = {"Deployment": "deployment", "StatefulSet": "statefulset", "ReplicaSet": "replicaset",
-              "LeaderWorkerSet": "leaderworkerset"}  # fmt: skip
+_SCALED = frozenset({"Deployment", "StatefulSet", "ReplicaSet", "LeaderWorkerSet"})
+"""Kinds that `kubectl scale` knows."""
+_ROLLED = frozenset({"Deployment", "StatefulSet"})
+"""Kinds that `kubectl rollout status` knows."""
 
 
 def copies_steps(rebuilt: RebuiltService, before: Pooled, after: Pooled) -> Steps:
     """Other numbers of the same servers."""
-    old, new = ({pool.island: pool.count for pool in state.pools} for state in (before, after))
-    summaries, steps, touched = [], [], 0
-    for island, count in old.items():
-        target = new.get(island, 0)
-        if target != count:
-            deployment, unit = rebuilt.islands[island], before.units[island]
-            summaries.append(f"{deployment.label} from {count // unit} to {target // unit} copies")
-            steps += _scale(deployment, target // unit)
-            touched += abs(count - target)
-    return "; ".join(summaries), tuple(steps), touched
+    new = {pool.island: pool.count for pool in after.pools}
+    rows = list[Steps]()
+    for pool in before.pools:
+        target, deployment, unit = new.get(pool.island, 0), rebuilt.islands[pool.island], before.units[pool.island]
+        if target != pool.count:
+            words = f"{deployment.label} from {pool.count // unit} to {target // unit} copies"
+            rows.append((words, _scale(deployment, target // unit), abs(pool.count - target)))
+    return _together(rows)
 
 
 def flags_steps(rebuilt: RebuiltService, after: Pooled, resize: Steps) -> Steps:
     """Other flags of the same servers, and as many as it then takes."""
     old = {pool.island: pool for pool in Pooled.of(rebuilt).pools}
-    summaries, steps, touched = [], [], 0
+    rows = list[Steps]()
     for pool in after.pools:
-        flags = list(_flags(rebuilt.islands[pool.island], old[pool.island], pool))
-        if flags:
-            deployment = rebuilt.islands[pool.island]
-            summaries.append(f"{deployment.label} with {', '.join(flags)}")
-            steps += [
-                f"Set {', '.join(flags)} in the arguments of {deployment.label}: {_edit(deployment)}",
-                f"Wait until its copies serve again: {_rollout(deployment)}",
-            ]
-            touched += pool.count
-    words = "; ".join(filter(None, ("; ".join(summaries), resize[0])))
-    return words, (*steps, *resize[1]), touched + resize[2]
+        deployment = rebuilt.islands[pool.island]
+        if flags := ", ".join(_flags(deployment, old[pool.island], pool)):
+            rows.append((f"{deployment.label} with {flags}", _restart(deployment, flags), pool.count))
+    return _together([*rows, resize])
+
+
+def _together(rows: Sequence[Steps]) -> Steps:
+    """Several in a row."""
+    words = "; ".join(words for words, _, _ in rows if words)
+    return words, tuple(step for _, steps, _ in rows for step in steps), sum(touched for _, _, touched in rows)
 
 
 def _flags(deployment: RunningDeployment, before: BucketPool, after: BucketPool) -> Iterator[str]:
@@ -67,12 +66,11 @@ def router_steps(rebuilt: RebuiltService, after: Pooled, resize: Steps) -> Steps
     """Another router before them, and as many as it then takes."""
     router = after.scenario.deployed_router or "one that knows how busy servers are"
     names = ", ".join(sorted({deployment.label for deployment in rebuilt.islands.values()}))
-    steps = (
+    step = (
         f"Put a router that knows how busy servers are ({router}) before {names}: the change's folder has its "
-        "manifests under manifests/; point clients at its Service.",
+        "manifests under manifests/; point clients at its Service."
     )
-    summary = "; ".join(filter(None, (f"{names} behind {router}", resize[0])))
-    return summary, (*steps, *resize[1]), resize[2] + 1
+    return _together([(f"{names} behind {router}", (step,), 1), resize])
 
 
 def servers_steps(rebuilt: RebuiltService, replan: Replan) -> Steps:
@@ -140,34 +138,30 @@ def _unit(deployment: RunningDeployment) -> int:
     return max(1, deployment.servers // max(1, deployment.copies))
 
 
-def _scale(deployment: RunningDeployment, copies: int) -> list[str]:
+def _scale(deployment: RunningDeployment, copies: int) -> tuple[str, ...]:
     """The commands that bring a deployment to so many copies."""
     replicas = copies * (1 if deployment.kind == "LeaderWorkerSet" else deployment.pods_per_copy)
-    resource = _RESOURCES.get(deployment.kind)
-    steps = []
-    if deployment.scaled_by:
-        steps.append(
-            f"{deployment.scaled_by} sets the copies of {deployment.label}: set its minReplicas (and maxReplicas) to "
-            f"{replicas} first, or it undoes the next step."
-        )
-    if resource is None:
-        remove = f"kubectl{_namespace(deployment)} delete {deployment.kind.lower()}/{deployment.name}"
-        return [*steps, remove if not copies else f"Set the copies of {deployment.where} to {copies}."]
-    return [*steps, f"kubectl{_namespace(deployment)} scale {resource}/{deployment.name} --replicas={replicas}"]
+    scaler = (
+        f"{deployment.scaled_by} sets the copies of {deployment.label}: set its minReplicas (and maxReplicas) to "
+        f"{replicas} first, or it undoes the next step."
+    )
+    step = f"Set the copies of {deployment.name} to {copies} in {deployment.where}."
+    if deployment.kind in _SCALED:
+        step = f"{_kubectl(deployment, 'scale')} --replicas={replicas}"
+    elif deployment.kind == "Pod" and not copies:
+        step = _kubectl(deployment, "delete")
+    return (scaler, step) if deployment.scaled_by else (step,)
 
 
-def _edit(deployment: RunningDeployment) -> str:
-    resource = _RESOURCES.get(deployment.kind, deployment.kind.lower())
-    return f"kubectl{_namespace(deployment)} edit {resource}/{deployment.name}"
+def _restart(deployment: RunningDeployment, flags: str) -> tuple[str, ...]:
+    words, wait = f"Set {flags} in the arguments of {deployment.label}", "Wait until its copies serve again"
+    edit = _kubectl(deployment, "edit") if deployment.kind in _SCALED else deployment.where
+    status = f": {_kubectl(deployment, 'rollout status')}" if deployment.kind in _ROLLED else "."
+    return f"{words}: {edit}", f"{wait}{status}"
 
 
-def _rollout(deployment: RunningDeployment) -> str:
-    resource = _RESOURCES.get(deployment.kind, deployment.kind.lower())
-    return f"kubectl{_namespace(deployment)} rollout status {resource}/{deployment.name}"
-
-
-def _namespace(deployment: RunningDeployment) -> str:
-    return _in(deployment.namespace)
+def _kubectl(deployment: RunningDeployment, verb: str) -> str:
+    return f"kubectl{_in(deployment.namespace)} {verb} {deployment.kind.lower()}/{deployment.name}"
 
 
 def _in(namespace: str) -> str:

@@ -92,6 +92,10 @@ class Terms:
         """Whether a service's workload is known."""
         return bool(self.workloads.get(name) or self.workloads.get("") or name in self.metered)
 
+    def rate_rps(self, name: str) -> float:
+        """Of the service, else of all; 0: not given."""
+        return self.rates.get(name, self.rates.get("", 0.0))
+
     def level(self, name: str) -> Mapping[str, float]:
         """The service's own levels, else those of all; empty: none."""
         return self.levels.get(name) or self.levels.get("", {})
@@ -136,7 +140,7 @@ def rebuilt(service: RunningService, terms: Terms, measured: Measured | None = N
 
     Raises InputError where its scenario cannot be read, InfeasibleError where the servers hold the levels at no load.
     """
-    measured = measured or Measured(rate_rps=terms.rates.get(service.name, terms.rates.get("", 0.0)))
+    measured = measured or Measured(rate_rps=terms.rate_rps(service.name))
     profile, notes = _profile(service)
     model = _weights_of(service, notes)
     document = _document(service, terms, measured, profile, model)

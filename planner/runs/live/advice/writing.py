@@ -21,8 +21,6 @@ def written_plans(
     changes: Sequence[AdvisedChange],
     terms: Terms,
     out: Path,
-    *,
-    figures: bool,
 ) -> tuple[dict[str, bytes], tuple[str, ...], str]:
     """Path -> content, what the reader must be told, and the command that plans anew (empty: nothing is to plan)."""
     contents: dict[str, bytes] = {}
@@ -30,7 +28,7 @@ def written_plans(
     rows: list[Mapping[str, object]] = []
     for service in services:
         name, engine = service.service.name, service.plan.scenario.engine.name
-        published = publish(service.plan, engine=engine, figures=figures)
+        published = publish(service.plan, engine=engine)
         contents |= {f"services/{name}/{path}": text for path, text in published.files.items()}
         contents[f"services/{name}/{RUNNING_FILE}"] = running_text(service.islands, service.notes).encode()
         if (calibration := service.measured.calibration) is not None:
@@ -44,7 +42,7 @@ def written_plans(
         contents[f"scenarios/{name}.yaml"] = files.scenario_text(document, head).encode()
         rows.append(_row(service, terms, out))
     for change in changes:
-        published = publish(change.plan, engine=change.plan.scenario.engine.name, figures=figures)
+        published = publish(change.plan, engine=change.plan.scenario.engine.name)
         contents |= {f"{change.folder}/{path}": text for path, text in published.files.items()}
         contents[f"{change.folder}/change.md"] = change_text(change).encode()
         warnings += [f"change {change.folder}: {warning}" for warning in published.warnings]
