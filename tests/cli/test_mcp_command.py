@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -46,7 +47,7 @@ ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "max": ("max", {"inventory": "H100=1", "run": "first", **SMALL, **LEVELS}),
     "cheapest": ("cheapest", {"rps": 2, "offer": "offer.yaml", **SMALL}),
     "buy": ("buy", {"usd": 7, "offer": "offer.yaml", **SMALL}),
-    "plan": ("plan", {"scenario": "small.yaml", "set": ["slo.tpot_ms=50"], "seed": 3, "run": "taken", "force": True}),
+    "plan": ("plan", {"scenario": "small.yaml", "set": ["slo.tpot_ms=50"], "seed": 3.0, "run": "taken", "force": True}),
     "explain": ("explain", {"run": "first"}),
     "compare": ("compare", {"runs": ["first", "taken"], "sort": "price"}),
     "replay": ("replay", {"run": "first", "requests": 300, "seeds": "2"}),
@@ -65,6 +66,8 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "run above": ("max", {"inventory": "H100=1", "run": "../x", **SMALL}, "InputError", "run: must be a plain name"),
     "run below": ("max", {"inventory": "H100=1", "run": "a/b", **SMALL}, "InputError", "run: must be a plain name"),
     "run that is hidden": ("max", {"inventory": "H100=1", "run": ".x", **SMALL}, "InputError", "must be a plain name"),
+    "run of two lines": ("max", {"inventory": "H100=1", "run": "x\n", **SMALL}, "InputError", "must be a plain name"),
+    "two lines": ("explain", {"run": "first\n"}, "InputError", "run: must be a text of one line"),
     "wrong type": ("cheapest", {"rps": "two", **SMALL}, "InputError", "rps: must be a number, got 'two'"),
     "yes for a number": ("cheapest", {"rps": True, **SMALL}, "InputError", "rps: must be a number, got True"),
     "above a bound": ("max", {"inventory": "H100=1", "survive": 101, **SMALL}, "InputError", "at most 100, got 101"),
@@ -317,8 +320,9 @@ def test_what_is_written_lies_in_run_folders_alone(session: Session) -> None:
     assert {"/".join(name.split("/")[:2]) for name in written - own if not name.startswith("tmp/")} == {
         f"root/{run}" for run in ("first", "cheapest-1", "buy-1", "taken")
     }
-    scratch = {name.split("/")[1] for name in written if name.startswith("tmp/")}
-    assert all(name.startswith("planner-mcp-") for name in scratch)
+    scratch = {name for name in written if name.startswith("tmp/")}
+    assert all(name.startswith("tmp/planner-mcp-") for name in scratch)
+    assert any("/fontlist" in name for name in scratch)  # what libraries put aside
     ended = {name for name in session.trees["ended"] if name.startswith(("tmp/", "home/"))}
     assert ended == {"tmp/", "home/"}
 
@@ -353,9 +357,9 @@ def test_a_call_ends_when_its_server_is_gone(session: Session, tmp_path: Path) -
     words = [sys.executable, "-P", "-m", "planner.cli.assistants.confined", session.root, tmp_path, *LONG]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=session.root) as process:
         with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(1.5)
+            process.wait(1)
         process.stdin.close()
-        assert process.wait(60) == 143
+        assert process.wait(60) in (143, -signal.SIGTERM)  # where it has not got as far as its own way to end
 
 
 def test_runs_that_are_about_to_be_written_have_names_of_their_own(tmp_path: Path) -> None:
