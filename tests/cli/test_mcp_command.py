@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -90,6 +89,7 @@ class Session:
     texts: dict[str, str] = field(default_factory=dict)
     trees: dict[str, dict[str, bytes]] = field(default_factory=dict)
     seconds_to_end: float = 0.0
+    at_work_when_cancelled: int = 0
 
     @property
     def root(self) -> Path:
@@ -161,11 +161,12 @@ async def cancelled(session: Session, client: ClientSession) -> None:
     assert session.calls_at_work() == 0
     async with anyio.create_task_group() as group:
         group.start_soon(
-            client.call_tool, "replay", {"run": "first", "requests": 20_000_000, "seeds": "9", "trace": "lengths"}
+            client.call_tool, "replay", {"run": "first", "requests": 1_000_000, "seeds": "99", "trace": "lengths"}
         )
         while session.calls_at_work() == 0:
             await anyio.sleep(0.05)
-        await anyio.sleep(0.5)
+        await anyio.sleep(2)
+        session.at_work_when_cancelled = session.calls_at_work()
         group.cancel_scope.cancel()
     began = time.monotonic()
     while session.calls_at_work() and time.monotonic() - began < 60:
@@ -333,6 +334,7 @@ def test_refusals_and_a_cancelled_call_leave_nothing(session: Session) -> None:
         for when in ("answered", "refused")
     )
     assert before == after
+    assert session.at_work_when_cancelled == 1
     assert session.seconds_to_end < 60
 
 
@@ -342,12 +344,12 @@ def test_a_run_is_replaced_where_that_is_asked_for(session: Session) -> None:
     assert names == {"buy-1": "buy-7usd", "taken": "small"}
 
 
-LONG = ["replay", "--requests=20000000", "--seeds=9", "--trace=lengths", "--json", "--", "first"]
+LONG = ["replay", "--requests=1000000", "--seeds=99", "--trace=lengths", "--json", "--", "first"]
 
 
 def test_a_call_that_takes_too_long_is_ended(session: Session, tmp_path: Path) -> None:
-    place = Workplace(root=session.root, scratch=tmp_path, seconds=1.5)
-    with pytest.raises(PlannerError, match=r"replay: must end within 1\.5 s, and was ended") as left:
+    place = Workplace(root=session.root, scratch=tmp_path, seconds=3)
+    with pytest.raises(PlannerError, match=r"replay: must end within 3 s, and was ended") as left:
         anyio.run(place.printed, LONG)
     assert "--seconds" in left.value.hint
     assert session.calls_at_work() == 0
@@ -359,7 +361,8 @@ def test_a_call_ends_when_its_server_is_gone(session: Session, tmp_path: Path) -
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(1)
         process.stdin.close()
-        assert process.wait(60) in (143, -signal.SIGTERM)  # where it has not got as far as its own way to end
+        assert process.wait(60) != 0  # by a signal, or 143 where it has got as far as its own way to end
+        assert process.stdout.read() == b""
 
 
 def test_runs_that_are_about_to_be_written_have_names_of_their_own(tmp_path: Path) -> None:
