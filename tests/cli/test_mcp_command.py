@@ -46,7 +46,7 @@ ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "max": ("max", {"inventory": "H100=1", "run": "first", **SMALL, **LEVELS}),
     "cheapest": ("cheapest", {"rps": 2, "offer": "offer.yaml", **SMALL}),
     "buy": ("buy", {"usd": 7, "offer": "offer.yaml", **SMALL}),
-    "plan": ("plan", {"scenario": "small.yaml", "set": ["slo.tpot_ms=50"], "seed": 3, "run": "taken", "force": True}),
+    "plan": ("plan", {"scenario": "small.yaml", "set": ["slo.tpot_ms=50"], "seed": 3.0, "run": "taken", "force": True}),
     "explain": ("explain", {"run": "first"}),
     "compare": ("compare", {"runs": ["first", "taken"], "sort": "price"}),
     "replay": ("replay", {"run": "first", "requests": 300, "seeds": "2"}),
@@ -65,6 +65,8 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "run above": ("max", {"inventory": "H100=1", "run": "../x", **SMALL}, "InputError", "run: must be a plain name"),
     "run below": ("max", {"inventory": "H100=1", "run": "a/b", **SMALL}, "InputError", "run: must be a plain name"),
     "run that is hidden": ("max", {"inventory": "H100=1", "run": ".x", **SMALL}, "InputError", "must be a plain name"),
+    "run of two lines": ("max", {"inventory": "H100=1", "run": "x\n", **SMALL}, "InputError", "must be a plain name"),
+    "two lines": ("explain", {"run": "first\n"}, "InputError", "run: must be a text of one line"),
     "wrong type": ("cheapest", {"rps": "two", **SMALL}, "InputError", "rps: must be a number, got 'two'"),
     "yes for a number": ("cheapest", {"rps": True, **SMALL}, "InputError", "rps: must be a number, got True"),
     "above a bound": ("max", {"inventory": "H100=1", "survive": 101, **SMALL}, "InputError", "at most 100, got 101"),
@@ -87,6 +89,7 @@ class Session:
     texts: dict[str, str] = field(default_factory=dict)
     trees: dict[str, dict[str, bytes]] = field(default_factory=dict)
     seconds_to_end: float = 0.0
+    at_work_when_cancelled: int = 0
 
     @property
     def root(self) -> Path:
@@ -138,10 +141,10 @@ async def held(session: Session) -> None:
         async with stdio_client(server, errlog=log) as streams, ClientSession(*streams) as client:
             await client.initialize()
             session.tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            await session.ask(client, "buy", *ASKED["buy"])  # by itself: libraries put aside what later calls find
             async with anyio.create_task_group() as both:
                 both.start_soon(session.ask, client, "max", *ASKED["max"])
                 both.start_soon(session.ask, client, "cheapest", *ASKED["cheapest"])
-            await session.ask(client, "buy", *ASKED["buy"])
             shutil.copytree(session.root / "buy-1", session.root / "taken")
             for label in ("plan", "explain", "compare", "replay", "model show"):
                 await session.ask(client, label, *ASKED[label])
@@ -158,11 +161,12 @@ async def cancelled(session: Session, client: ClientSession) -> None:
     assert session.calls_at_work() == 0
     async with anyio.create_task_group() as group:
         group.start_soon(
-            client.call_tool, "replay", {"run": "first", "requests": 20_000_000, "seeds": "9", "trace": "lengths"}
+            client.call_tool, "replay", {"run": "first", "requests": 1_000_000, "seeds": "99", "trace": "lengths"}
         )
         while session.calls_at_work() == 0:
             await anyio.sleep(0.05)
-        await anyio.sleep(0.5)
+        await anyio.sleep(1.5)
+        session.at_work_when_cancelled = session.calls_at_work()
         group.cancel_scope.cancel()
     began = time.monotonic()
     while session.calls_at_work() and time.monotonic() - began < 60:
@@ -317,8 +321,9 @@ def test_what_is_written_lies_in_run_folders_alone(session: Session) -> None:
     assert {"/".join(name.split("/")[:2]) for name in written - own if not name.startswith("tmp/")} == {
         f"root/{run}" for run in ("first", "cheapest-1", "buy-1", "taken")
     }
-    scratch = {name.split("/")[1] for name in written if name.startswith("tmp/")}
-    assert all(name.startswith("planner-mcp-") for name in scratch)
+    scratch = {name for name in written if name.startswith("tmp/")}
+    assert all(name.startswith("tmp/planner-mcp-") for name in scratch)
+    assert any("/fontlist" in name for name in scratch)  # what libraries put aside
     ended = {name for name in session.trees["ended"] if name.startswith(("tmp/", "home/"))}
     assert ended == {"tmp/", "home/"}
 
@@ -329,6 +334,7 @@ def test_refusals_and_a_cancelled_call_leave_nothing(session: Session) -> None:
         for when in ("answered", "refused")
     )
     assert before == after
+    assert session.at_work_when_cancelled == 1
     assert session.seconds_to_end < 60
 
 
@@ -338,12 +344,12 @@ def test_a_run_is_replaced_where_that_is_asked_for(session: Session) -> None:
     assert names == {"buy-1": "buy-7usd", "taken": "small"}
 
 
-LONG = ["replay", "--requests=20000000", "--seeds=9", "--trace=lengths", "--json", "--", "first"]
+LONG = ["replay", "--requests=1000000", "--seeds=99", "--trace=lengths", "--json", "--", "first"]
 
 
 def test_a_call_that_takes_too_long_is_ended(session: Session, tmp_path: Path) -> None:
-    place = Workplace(root=session.root, scratch=tmp_path, seconds=1.5)
-    with pytest.raises(PlannerError, match=r"replay: must end within 1\.5 s, and was ended") as left:
+    place = Workplace(root=session.root, scratch=tmp_path, seconds=2)
+    with pytest.raises(PlannerError, match=r"replay: must end within 2 s, and was ended") as left:
         anyio.run(place.printed, LONG)
     assert "--seconds" in left.value.hint
     assert session.calls_at_work() == 0
@@ -353,9 +359,10 @@ def test_a_call_ends_when_its_server_is_gone(session: Session, tmp_path: Path) -
     words = [sys.executable, "-P", "-m", "planner.cli.assistants.confined", session.root, tmp_path, *LONG]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=session.root) as process:
         with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(1.5)
+            process.wait(1)
         process.stdin.close()
-        assert process.wait(60) == 143
+        assert process.wait(60) != 0  # by a signal, or 143 where it has got as far as its own way to end
+        assert process.stdout.read() == b""
 
 
 def test_runs_that_are_about_to_be_written_have_names_of_their_own(tmp_path: Path) -> None:

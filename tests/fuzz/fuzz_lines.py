@@ -38,7 +38,7 @@ observe run --queries | run/plan.json
 advise --manifests foreign --workload lengths.yaml --slo tpot_ms=90 --rps 2 --gpu chat=H200 --inventory H200=8 --prices H200=3.5 --quiet --out made | foreign/chat.yaml lengths.yaml costly
 advise --manifests foreign --queries --window 30m --router round_robin --headroom 0.3 --least-servers 1 --json | foreign/chat.yaml
 prove run --url http://127.0.0.1:9 --trace lengths --rate 2 --requests 20 --minutes 1 --seed 1 --warm-up 0.2 --router least_work --json | run/plan.json long
-mcp --root . --seconds 5 |
+mcp --root . --seconds 5 | costly
 report run | run/plan.json
 report run --since placed-run --force | run/plan.json placed-run/plan.json
 report run --out made | run/plan.json costly

@@ -21,8 +21,8 @@ from planner.files.disk.schema_answers import acceptance, keeps_to
 
 LONGEST_TEXT = 4096
 MOST_ITEMS = 64
-RUN_NAME = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
-_PRINTABLE = "^[^\\x00-\\x1f\\x7f]*$"
+RUN_NAME = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$(?!\\n)"  # to Python the end is also before a last line's end
+_PRINTABLE = "^[^\\x00-\\x1f\\x7f]*$(?!\\n)"
 _TYPES: Mapping[type, Mapping[str, object]] = {
     bool: {"type": "boolean"},
     int: {"type": "integer"},
@@ -98,8 +98,9 @@ class Tool:
                 last += [str(item) for item in values]
             elif isinstance(value, bool):
                 words += [parameter.opts[0]] * value
-            else:
-                words += [f"{parameter.opts[0]}={item}" for item in values]
+            else:  # a whole number may come as 3.0
+                whole_number = parameter.type_descriptor.annotation is int
+                words += [f"{parameter.opts[0]}={int(item) if whole_number else item}" for item in values]
         words += [f"--out={run}", *["--force"] * bool(arguments.get("force"))] if self.writes else []
         return [*words, "--json", *(["--", *last] if last else [])]
 

@@ -10,6 +10,7 @@
 | solver | who solved, with which seed, in which versions |
 | prices | USD per GPU and hour, as given or of the price list among the inputs |
 | replay | what was drawn: requests, seeds, arrivals |
+| unverified | whether the plan was read from a file without digests, so that nobody can tell whether it was edited |
 | model | the file of the model, and where its figures are from |
 """
 
@@ -57,4 +58,5 @@ def _of_plan(run: Path, root: Path) -> dict[str, Any]:
         "solver": {"name": made["solver"], "seed": made["seed"], "libraries": made["libraries"]},
         "prices": plan["scenario"].get("prices_usd_per_gpu_hour", {}),
         "planner": made["planner"],
+        "unverified": made.get("unverified", False),
     }
