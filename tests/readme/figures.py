@@ -42,7 +42,7 @@ from planner.report.buckets.headline import SURE_ENOUGH
 from planner.report.plan.certificate import CLOSE as TABLE_GAP_CLOSE
 from planner.report.plan.certificate import CLOSE_POOLS as GAP_CLOSE
 from planner.runs.batches.dask_engine.executor import PATIENCE_S
-from planner.runs.live.advice.options import Typed
+from planner.runs.live.advice.options import terms_of
 from planner.runs.live.api_sessions import PAGE
 from planner.runs.live.nodes import GRACE_S
 from planner.workload.tallies import WINDOWS_S
@@ -162,7 +162,7 @@ DERIVED: dict[str, list[tuple[str, Value]]] = {
         ("and {} W a CPU package at work", lambda: f"{DEFAULT_CPU.full_w:g}"),
         ("FlexTopo objects, {} a page", lambda: PAGE),
     ],
-    "advising": [("`--least-servers` ({}) copies", lambda: signature(Typed.of).parameters["least_servers"].default)],
+    "advising": [("`--least-servers` ({}) copies", lambda: signature(terms_of).parameters["least_servers"].default)],
     "manifests": [
         ("has to go first sleeps {} s", lambda: LEAVING_S),
         ("of equal speed alone (within {})", lambda: percent(EQUAL_WITHIN)),
