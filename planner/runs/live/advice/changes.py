@@ -18,7 +18,6 @@ from planner.domain import PHASES, Plan, Scenario
 from planner.domain.advice import AdviceKind, AdvisedChange
 from planner.domain.rollouts import Replan
 from planner.errors import InfeasibleError, InputError, SolverError
-from planner.replanning.changes import changes_between
 from planner.runs.live.advice.commands import copies_steps, flags_steps, router_steps, servers_steps
 from planner.runs.live.advice.rebuilding import RebuiltService, Terms, replanned_pools, scenario_of
 from planner.runs.live.advice.states import GAIN, Pooled, better_routed, other_flags, resized
@@ -60,6 +59,10 @@ def changes_of(rebuilt: RebuiltService, terms: Terms) -> tuple[AdvisedChange, ..
         chosen = _restoring(stages, needed_rps, today.rent_usd_per_hour)
     else:
         chosen = _saving(today, stages)
+    if len(chosen) > 1 and chosen[-1].replan is not None:  # from the servers that the change before it leaves
+        before = chosen[-2]
+        servers = _other_servers(rebuilt, _plan_of(before), terms, needed_rps)
+        chosen = [*chosen[:-1], *_saving(before, [servers] if servers else [])]
     return tuple(_advised(rebuilt, today, chosen, needed_rps))
 
 
@@ -80,19 +83,25 @@ def _stages(rebuilt: RebuiltService, terms: Terms, needed_rps: float) -> Iterato
                 promise_rps=fitting.promise_rps,
                 state=fitting,
             )
-    if needed_rps:
-        try:
-            replan = pipeline.replan(rebuilt.plan, _target(rebuilt, needed_rps), frontier=False)
-        except (InfeasibleError, InputError, SolverError):
-            return  # nothing near it serves so much, or it has servers that no other plan takes over
-        if not _spares(replan.plan, state, terms.least_servers):
-            return
-        yield Stage(
-            kind=AdviceKind.SERVERS,
-            rent_usd_per_hour=replan.plan.price_usd_per_hour,
-            promise_rps=replan.plan.outlook.promise_rps,
-            replan=replan,
-        )
+    if needed_rps and (replanned := _other_servers(rebuilt, rebuilt.plan, terms, needed_rps)) is not None:
+        yield replanned
+
+
+def _other_servers(rebuilt: RebuiltService, running: Plan, terms: Terms, needed_rps: float) -> Stage | None:
+    """The cheapest near a plan that runs; None where nothing near it serves so much, or it has servers that no other
+    plan takes over."""
+    try:
+        replan = pipeline.replan(running, _target(rebuilt, needed_rps), frontier=False)
+    except (InfeasibleError, InputError, SolverError):
+        return None
+    if not _spares(replan.plan, Pooled.of(rebuilt), terms.least_servers):
+        return None
+    return Stage(
+        kind=AdviceKind.SERVERS,
+        rent_usd_per_hour=replan.plan.price_usd_per_hour,
+        promise_rps=replan.plan.outlook.promise_rps,
+        replan=replan,
+    )
 
 
 def _spares(plan: Plan, before: Pooled, least_servers: int) -> bool:
@@ -176,23 +185,14 @@ def _plan_of(stage: Stage) -> Plan:
 
 def _words(rebuilt: RebuiltService, before: Stage, stage: Stage) -> tuple[str, tuple[str, ...], int]:
     """The change in a line, its steps, and the servers that it touches."""
-    assert before.state is not None
     if stage.replan is not None:
-        return servers_steps(rebuilt, _from_there(stage.replan, before.state, Pooled.of(rebuilt)))
+        return servers_steps(rebuilt, stage.replan)
+    assert before.state is not None
     assert stage.state is not None
     resize = copies_steps(rebuilt, before.state, stage.state)
     if stage.kind is AdviceKind.FLAGS:
         return flags_steps(rebuilt, stage.state, resize)
     return router_steps(rebuilt, stage.state, resize) if stage.kind is AdviceKind.ROUTER else resize
-
-
-def _from_there(replan: Replan, before: Pooled, today: Pooled) -> Replan:
-    """The change to the same plan from the servers that a simpler change leaves."""
-    if before.pools == today.pools:
-        return replan
-    plan = replanned_pools(before.scenario, before.pools)
-    change = changes_between(plan, replan.plan, replan.plan.scenario.changes.times)
-    return replace(replan, before=plan, change=change)
 
 
 def cumulative(changes: Sequence[Sequence[AdvisedChange]], count: int) -> list[AdvisedChange]:
