@@ -49,14 +49,14 @@ def _of_plan(run: Path, root: Path) -> dict[str, Any]:
     """What the plan of a run folder, or its plan.json, says that it was made from."""
     file = run / PLAN_FILE if is_folder(run) else run
     plan = json.loads(read_bytes(file, most_bytes=MOST_OF_A_LIST))
-    made = plan["provenance"]
+    provenance = plan["provenance"]
     return {
         "run": file.parent.relative_to(root).as_posix(),
-        "inputs": [{"name": name, "sha256": digest} for name, digest in made["inputs_sha256"]],
-        "estimates": made.get("estimates", []),
-        "calibration": {"name": made.get("calibration", ""), "cost_mode": made["cost_mode"]},
-        "solver": {"name": made["solver"], "seed": made["seed"], "libraries": made["libraries"]},
+        "inputs": [{"name": name, "sha256": digest} for name, digest in provenance["inputs_sha256"]],
+        "estimates": provenance.get("estimates", []),
+        "calibration": {"name": provenance.get("calibration", ""), "cost_mode": provenance["cost_mode"]},
+        "solver": {"name": provenance["solver"], "seed": provenance["seed"], "libraries": provenance["libraries"]},
         "prices": plan["scenario"].get("prices_usd_per_gpu_hour", {}),
-        "planner": made["planner"],
-        "unverified": made.get("unverified", False),
+        "planner": provenance["planner"],
+        "unverified": provenance.get("unverified", False),
     }

@@ -196,9 +196,9 @@ def _closed(cumulative: Mapping[float, float], mean: float, merged: int, metric:
                 hint="Take a longer --window; choose servers of one version with --selector.",
             )
         share = min(1.0, max(share, below[-1]))
-        whole = math.floor(edge) if math.isfinite(edge) else MOST_TOKENS
-        if whole > edges[-1]:
-            edges.append(whole)
+        last_tokens = math.floor(edge) if math.isfinite(edge) else MOST_TOKENS
+        if last_tokens > edges[-1]:
+            edges.append(last_tokens)
             below.append(share)
         else:  # no length lies between: an edge of 0, or two within a token
             below[-1] = share

@@ -152,11 +152,11 @@ def _lengths(proof: Proof, requests: Requests) -> Iterator[str]:
             f"{short:,} answers were shorter than asked: the engine or the router does not heed ignore_eos, so that it "
             "was loaded less than planned."
         )
-    whole = sum(_in_one_piece(row) for row in answered)
-    if whole > len(answered) / 2:
+    in_one_piece = sum(_in_one_piece(row) for row in answered)
+    if in_one_piece > len(answered) / 2:
         yield (
-            f"{whole:,} answers came in one piece, so that TTFT is of whole answers and TPOT tells nothing: have what "
-            "lies in between pass streams on as they come, or give the address of the plan's own router."
+            f"{in_one_piece:,} answers came in one piece, so that TTFT is of whole answers and TPOT tells nothing: "
+            "have what lies in between pass streams on as they come, or give the address of the plan's own router."
         )
 
 
