@@ -224,7 +224,7 @@ ROUTER = Addition(
             "def _behaviour(_plan: Plan, _around: Surroundings, /) -> RouterBehaviour:\n"
             "    drawn = one_layer(Endpoints.SERVER, Rule.RANDOM, by_speed=True)\n"
             '    return RouterBehaviour(name="shares", prefill=drawn, decode=drawn[:1], mixed=drawn)\n\n\n'
-            'SHARES = Router(\n    name="shares",\n    targets=("lws",),\n    engines=("vllm",),\n    render=_render,\n'
+            'SHARES = Router(\n    name="shares",\n    needs=(Reach.NAMES,),\n    engines=("vllm",),\n    render=_render,\n'
             "    behaviour=_behaviour,\n)\n"
         ),
         "planner/export/routers/registry.py": put(
