@@ -28,9 +28,6 @@ from planner.export.routers.speeds import island_loads, server_counts, weighed_l
 from planner.export.seams import Deployment, Endpoint, Router, RouterFiles, RouterProcess
 from planner.export.summary import balanced
 
-_NAMELESS = ("kubernetes", "disaggregatedset")
-"""Targets whose leaders nobody can name beforehand, so that programs look for labels."""
-
 
 def render_programs(deployment: Deployment, endpoints: Sequence[Endpoint], *, direct: bool) -> RouterFiles:
     """HAProxy and the engine's routers around it. `direct`: HAProxy stands always in front and reaches islands of both
