@@ -193,7 +193,7 @@ class PrefillServers:
         full, carried = self.full_rps(buckets), buckets.rps_of(self.nic_s)
         if not levels.bounds_ttft:
             return np.minimum(full, carried)
-        low, width, mix = np.zeros(full.shape), full.copy(), self._mix(buckets)
+        low, width, mix = np.zeros(full.shape), full.copy(), _Mix.of(self, buckets)
         # One server alone is tried at many rates at once: an array of one number takes as long as one of fifteen.
         bits = AT_ONCE if len(full) == 1 else 1
         for _ in range(math.ceil(halvings / bits)):
@@ -207,7 +207,14 @@ class PrefillServers:
         return np.minimum(low, carried)  # who gets less waits less
 
     def _meets(
-        self, buckets: Buckets, levels: Levels, rate: Array, full: Array, all_rps: Array, arrivals: Arrivals, mix: Array
+        self,
+        buckets: Buckets,
+        levels: Levels,
+        rate: Array,
+        full: Array,
+        all_rps: Array,
+        arrivals: Arrivals,
+        mix: "_Mix",
     ) -> Array:
         service, rho, tail, rest_of_step = self.queue(buckets, rate, full, all_rps, arrivals, mix)
         slack = levels.ttft_ms - levels.first_step_ms - service  # (servers, buckets, ranges)
@@ -224,14 +231,14 @@ class PrefillServers:
         full: Array,
         together_rps: Array,
         arrivals: Arrivals = POISSON,
-        mix: Array | None = None,
+        mix: "_Mix | None" = None,
     ) -> tuple[Array, Array, WaitTail, RestOfStep]:
         """TTFT without waits and first decode step (servers, buckets, ranges), rho, the tail of the wait and the rest
         of the step under way (servers, buckets).
 
-        `mix`: t(n) of the buckets, where it is known."""
-        m1, m2 = self._moments(buckets)
-        times = StepCurves.of(self._mix(buckets) if mix is None else mix, rate.shape)
+        `mix`: of the buckets, where it is known."""
+        mix = _Mix.of(self, buckets) if mix is None else mix
+        m1, m2, times = mix.m1, mix.m2, StepCurves.of(mix.step_ms, rate.shape)
         rho = np.divide(rate, full, out=np.ones(rate.shape), where=full > 0)
         ranks = self._full_ranks(rate, times, m1) if arrivals.in_turn else None
         tail = wait_tail(arrivals, full / MS_PER_S, together_rps / MS_PER_S, rho, (m1, m2), ranks)
@@ -250,18 +257,10 @@ class PrefillServers:
     def usual_rest_ms(self, buckets: Buckets, rate: Array) -> Array:
         """Mean rest of the step under way at `rate`, shape (servers, buckets): of steps as they usually are, where what
         is told of tails goes by those that long prompts make."""
-        m1, m2 = self._moments(buckets)
-        times = StepCurves.of(self._mix(buckets), rate.shape)
-        step, _ = self._step_ms(rate, times, m1, m2, np.zeros(rate.shape))
+        mix = _Mix.of(self, buckets)
+        step, _ = self._step_ms(rate, StepCurves.of(mix.step_ms, rate.shape), mix.m1, mix.m2, np.zeros(rate.shape))
         cycle = step / (self.pace * self._column([config.parallel.pp for config in self.configs]))
         return np.asarray(np.minimum(1.0, rate * cycle / MS_PER_S) * cycle / 2)
-
-    def _moments(self, buckets: Buckets) -> tuple[Array, Array]:
-        """m1 and m2."""
-        return (
-            np.stack([buckets.weights @ row for row in self.fresh]),
-            np.stack([buckets.weights @ row**2 for row in self.fresh]),
-        )
 
     def _met_step_ms(self, times: StepCurves, long: Array, mean_rank: Array) -> Array:
         """The least step that is met under way: it takes in a prompt, and long ones are met more often."""
@@ -283,14 +282,6 @@ class PrefillServers:
         alone = np.where(ranks > 1, (self.own_ms[:, None] + chunks * mean_rank[..., None]) / 2, self.own_ms[:, None])
         return np.maximum(step[..., None], alone)
 
-    def _mix(self, buckets: Buckets) -> Array:
-        """t(n) of every bucket, shape (servers, buckets, tokens)."""
-        work = buckets.weights * self.fresh[:, None]  # (servers or 1, buckets, ranges)
-        mix = work / work.sum(axis=-1)[..., None]
-        if len(mix) == 1:
-            return np.asarray(np.einsum("bj,ojt->obt", mix[0], self.step_ms))
-        return np.asarray(np.einsum("obj,ojt->obt", mix, self.step_ms))
-
     def _full_ranks(self, rate: Array, times: StepCurves, m1: Array) -> FullRanks:
         """Steps whose fullest rank is full, at `rate`."""
         budgets, ranks = self._budgets, self._column([config.parallel.dp for config in self.configs])
@@ -310,13 +301,37 @@ class PrefillServers:
         step = mean_rank = times.at(np.zeros(rate.shape))
         coming, pace = rate * m1, self.pace * self._ways * MS_PER_S
         spread, several = 2 * np.log(ranks), ranks > 1
+        both = np.empty((2, *rate.shape))
+        tokens, fullest = both  # written to in place: there are many rounds of few numbers
         for _ in range(_ROUNDS):
-            tokens = np.minimum(budgets, coming * step / pace)
+            np.minimum(budgets, coming * step / pace, out=tokens)
             excess = np.minimum(long, np.sqrt(spread * tokens * long))
-            fullest = np.minimum(budgets, tokens + np.where(several, excess + backlog, 0.0))
-            mean_rank, full = times.at(np.stack((tokens, fullest)))
+            np.minimum(budgets, tokens + np.where(several, excess + backlog, 0.0), out=fullest)
+            mean_rank, full = times.at(both)
             step = (full + mean_rank) / 2
         return step, mean_rank
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mix:
+    """What buckets ask of servers at any rate: t(n) (`step_ms`, shape (servers, buckets, tokens)), m1 and m2 (shape
+    (servers, buckets))."""
+
+    step_ms: Array
+    m1: Array
+    m2: Array
+
+    @classmethod
+    def of(cls, servers: PrefillServers, buckets: Buckets) -> "_Mix":
+        """The buckets' to these servers."""
+        work = buckets.weights * servers.fresh[:, None]  # (servers or 1, buckets, ranges)
+        mix = work / work.sum(axis=-1)[..., None]
+        alike = len(mix) == 1
+        return cls(
+            step_ms=np.einsum("bj,ojt->obt" if alike else "obj,ojt->obt", mix[0] if alike else mix, servers.step_ms),
+            m1=np.stack([buckets.weights @ row for row in servers.fresh]),
+            m2=np.stack([buckets.weights @ row**2 for row in servers.fresh]),
+        )
 
 
 def _priced(

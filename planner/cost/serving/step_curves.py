@@ -1,5 +1,6 @@
 """Times of prefill steps over the tokens that a rank takes in."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ from planner.cost.arrays import Array
 STEP_TOKENS = (64, 256, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 """Tokens of a rank and step at which step times are known; in between they are interpolated."""
 _GRID = np.array(STEP_TOKENS, dtype=float)
+_BENDS = _GRID[1:-1]
 _WIDTHS = np.diff(_GRID)
 
 
@@ -25,14 +27,14 @@ class StepCurves:
     @classmethod
     def of(cls, times: Array, shape: tuple[int, ...]) -> "StepCurves":
         """`times`: shape (o, b, tokens), or what spreads to it of `shape` (o, b)."""
-        curves = np.broadcast_to(times, (*shape, len(_GRID)))
-        cells = len(_WIDTHS)
-        origin = np.arange(int(np.prod(shape)), dtype=np.intp).reshape(shape) * cells
-        return cls(before=curves[..., :-1].reshape(-1), rises=np.diff(curves).reshape(-1), origin=origin)
+        of_each = times.shape[:-1]
+        origin = np.arange(math.prod(of_each), dtype=np.intp).reshape(of_each) * len(_WIDTHS)
+        before, after = times[..., :-1], times[..., 1:]
+        return cls(before=before.reshape(-1), rises=(after - before).reshape(-1), origin=np.broadcast_to(origin, shape))
 
     def at(self, tokens: Array) -> Array:
         """Step times at `tokens` (shape (..., o, b)); straight lines beyond the grid."""
-        cell = np.minimum(np.maximum(_GRID.searchsorted(tokens) - 1, 0), len(_WIDTHS) - 1)
+        cell = _BENDS.searchsorted(tokens)
         place = self.origin + cell
-        part = (tokens - _GRID[cell]) / _WIDTHS[cell]
+        part = (tokens - _GRID.take(cell)) / _WIDTHS.take(cell)
         return np.asarray(self.before.take(place) + part * self.rises.take(place))
