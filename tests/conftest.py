@@ -10,7 +10,7 @@ libraries they load, lives to the end: the garbage collector does not look throu
 import gc
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 from cpu_seconds import Meter, slow_functions
@@ -31,6 +31,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--cpu-seconds"):
         config.pluginmanager.register(Meter(config.rootpath / "build" / "cpu-seconds"))
+
+
+_FEW_DRAWS = 8
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_draws() -> Iterator[int]:
+    """The odds of a promise take a fifth of a plan: tests that do not look at them are content with few draws. Gives
+    the number that users get."""
+    from planner.evaluation.doubts import odds
+
+    with pytest.MonkeyPatch.context() as patch:
+        usual = odds.DRAWS
+        patch.setattr(odds, "DRAWS", _FEW_DRAWS)
+        yield usual
+
+
+@pytest.fixture(scope="module")
+def all_draws(few_draws: int) -> Iterator[None]:
+    """As many draws as users get."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("planner.evaluation.doubts.odds.DRAWS", few_draws)
+        yield
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at the marks

@@ -13,6 +13,8 @@ from planner.files.scenario.scenarios import scenario_from_document
 from planner.report.kit.quantities import rate
 from planner.workload import summarize
 
+pytestmark = pytest.mark.usefixtures("all_draws")
+
 
 @cache
 def small_plan() -> Plan:

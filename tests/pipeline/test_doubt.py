@@ -32,6 +32,8 @@ from planner.proposing.buckets.surely import solve_surely
 from planner.proposing.feasibility import posed
 from planner.workload import summarize
 
+pytestmark = pytest.mark.usefixtures("all_draws")
+
 LEVELS = {"ttft_ms": 2000, "tpot_ms": 40, "percentile": 95}
 
 

@@ -12,6 +12,8 @@ from figures import DERIVED, HELD, ONCE, STATED
 
 from planner.cli.docs.manual import EXIT_STATUSES
 
+pytestmark = pytest.mark.usefixtures("all_draws")
+
 FIGURE = re.compile(r"(?<![\w.\-–/^])\d[\d.,]*(?![\w-])")
 CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 TABLE = re.compile(r"(?:^\|.*\n?)+", re.MULTILINE)

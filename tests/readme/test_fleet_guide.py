@@ -11,6 +11,8 @@ from planner import pipeline
 from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, ReplaySettings
 from planner.replanning.fleets.ladders import plan_of_level
 
+pytestmark = pytest.mark.usefixtures("all_draws")
+
 GUIDE = TEXTS["fleets"]
 WORDS = " ".join(GUIDE.split())
 DOCUMENT = yaml.safe_load(next(match[2] for match in FENCE.finditer(GUIDE) if match[1] == "text"))

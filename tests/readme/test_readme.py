@@ -5,8 +5,11 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import yaml
 from documentation import BLOCKS, README, ROOT, TEXT, blocks
+
+pytestmark = pytest.mark.usefixtures("all_draws")
 
 Planner = Callable[[str], str]
 

@@ -23,6 +23,8 @@ from planner.placement import Fit, NodeType, synthesize
 from planner.report.buckets.view import whiteboard
 from planner.workload import summarize
 
+pytestmark = pytest.mark.usefixtures("all_draws")
+
 # the last digit of a kernel's arithmetic differs between processors, and a search may then take another path
 NEAR = 0.03
 TWO_DIGITS = 0.05  # the headline's figures are rounded: the band allows no more

@@ -9,6 +9,8 @@ from documentation import ROOT, TEXTS
 from figures import production
 from test_results import printed_cluster, printed_cut, printed_rates
 
+pytestmark = pytest.mark.usefixtures("all_draws")
+
 RESULTS = " ".join(TEXTS["results"].split())
 
 
