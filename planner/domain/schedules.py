@@ -200,6 +200,17 @@ class ReplayedRung:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoopResult:
+    """What copies that follow something cost over the days (USD), the share of requests that came while their pools
+    kept the levels, and the copies that were started."""
+
+    name: str
+    usd: float
+    within: float
+    started: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
     """What stands when. `usd` with all changes. `static_usd`: of the cheapest plan that stands all the time;
     `bound_usd`: no schedule that carries every rate with so few changes a day costs less; `unlimited_bound_usd`: nor
