@@ -30,10 +30,10 @@ from dataclasses import dataclass, replace
 
 from planner.domain.layout import Phase
 from planner.domain.plan import Plan, PlannedIsland
+from planner.domain.serving.deploy import HOURS
 from planner.domain.serving.server import BucketPool
 
 TOLERANCE = 0.1
-HOURS = 24
 _ROUNDING = 1e-6
 _DIGITS = 6
 

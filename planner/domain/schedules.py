@@ -220,6 +220,7 @@ class Schedule:
     `foresight_usd` is the cost of the schedule that knows the rates, and `emergencies` are windows that begin with a
     change that no forecast asked for, as rates had passed the promise. `thin_windows`: before changes for which the
     inventory lacks GPUs to load new servers beside the old plan, so that there are fewer servers meanwhile.
+    `autoscaled`: fleets that follow the load instead (empty: not asked for).
     """
 
     series: RateSeries
@@ -237,6 +238,7 @@ class Schedule:
     emergencies: tuple[int, ...] = ()
     thin_windows: tuple[int, ...] = ()
     replayed: tuple[ReplayedRung, ...] = ()
+    autoscaled: tuple[LoopResult, ...] = ()
 
     @property
     def changes(self) -> tuple[int, ...]:
@@ -258,6 +260,13 @@ class Schedule:
     def carried_share(self) -> float:
         """Of all windows, those that are carried."""
         return sum(self.carried) / len(self.windows)
+
+    @property
+    def within_share(self) -> float:
+        """Of all requests, those that come in windows that are carried."""
+        rates = self.series.rates_rps
+        total = sum(rates)
+        return sum(rate for rate, held in zip(rates, self.carried, strict=True) if held) / total if total else 1.0
 
     @property
     def gap(self) -> float | None:

@@ -11,6 +11,9 @@ LOAD_GB_PER_S = 1.0
 """GB/s at which a pod reads weights unless somebody says: shared storage behind a link of 10 Gbit/s, which carries 1.25
 at best. An assumption: measure it with `fio` in a pod."""
 AUTOSCALERS = ("none", "hpa", "keda")
+BY_ENGINE, BY_ROUTER = "engine", "router"
+LOAD_SOURCES = (BY_ENGINE, BY_ROUTER)
+HOURS = 24
 COUNTS_BYTES = "bytes"
 COUNTS = (COUNTS_BYTES, "requests")
 BY_RANK, BY_SERVER = "rank", "server"
@@ -48,6 +51,9 @@ class DeploySettings:
     model, whose engines share requests out over their ranks; `auto`: ranks where engine, target and router all can.
     `monitoring`: a PodMonitor and a PrometheusRule beside the rest, for clusters with the Prometheus operator.
     `autoscaling`: an autoscaler for each island, hpa or keda; the latter asks at `prometheus` (http or https).
+    `load_source`: whose metrics tell the requests that come. `hours_rps`: requests/s that each hour of the day brings at
+    least, in `time_zone` (24 or none), `spare_rps`: that copies are kept ready for beyond the load; both as a schedule
+    tells.
     """
 
     target: Annotated[str, Key("kind of manifests", sparse=True)] = ""
@@ -89,6 +95,12 @@ class DeploySettings:
     monitoring: Annotated[bool, Key("PodMonitor and PrometheusRule, too", sparse=True)] = False
     autoscaling: Annotated[str, OneOf(AUTOSCALERS), Key("autoscalers with the plan's bounds", sparse=True)] = "none"
     prometheus: Annotated[str, Key("where keda asks", sparse=True)] = "http://prometheus-operated.monitoring.svc:9090"
+    load_source: Annotated[str, OneOf(LOAD_SOURCES), Key("whose metrics tell the load", sparse=True)] = BY_ENGINE
+    hours_rps: Annotated[
+        tuple[float, ...], Bounds(low=0, high=1e9), Key("of each hour", unit="requests/s", sparse=True)
+    ] = ()
+    spare_rps: Annotated[float, Bounds(low=0, high=1e9), Key("kept ready", unit="requests/s", sparse=True)] = 0.0
+    time_zone: Annotated[str, Key("of the hours", sparse=True)] = "Etc/UTC"
 
     def cpus(self, settings: PlacementSettings) -> int:
         """Cores that each GPU takes along."""

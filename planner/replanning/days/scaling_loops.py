@@ -31,12 +31,11 @@ are a matter of the plan's promise.
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
-from planner.cost.serving.loading import load_s
-from planner.domain import LoadPoint, Phase, Plan
-from planner.domain.changes import ChangeSettings
+from planner.domain import LoadPoint, Phase, Plan, require_pools
+from planner.domain.changes import ChangeSettings, ServerRole
 from planner.domain.scaling import (
     TOLERANCE,
     ScaledPool,
@@ -48,6 +47,7 @@ from planner.domain.scaling import (
     settle_s,
 )
 from planner.domain.schedules import DAY_S, LoopResult, RateSeries
+from planner.replanning.changes import ChangeClock
 from planner.units import MS_PER_S, SECONDS_PER_HOUR
 
 SYNC_S = 15.0
@@ -172,18 +172,31 @@ def _waits_s(plan: Plan, pool: ScaledPool) -> list[tuple[float, float]]:
         return []
     idle_ms = rows[LoadPoint.DEMAND].p50_ms or 0.0
     return sorted(
-        (row.rate_rps / plan.throughput_rps, max(0.0, (row.p50_ms or 0.0) - idle_ms) / MS_PER_S) for row in rows.values()
+        (row.rate_rps / plan.throughput_rps, max(0.0, (row.p50_ms or 0.0) - idle_ms) / MS_PER_S)
+        for row in rows.values()
     )
 
 
 def cold_starts_s(plan: Plan, settings: ChangeSettings) -> tuple[float, ...]:
-    """Of a copy of each pool, from its start to its first request."""
-    shapes = {island.id: island.parallel for island in plan.islands}
-    return tuple(
-        load_s(plan.scenario, settings, plan.scenario.inventory.item(pool.gpu).gpu, replace(shape, replicas=1))
+    """Of a copy of each pool, from its start to its first request. InputError where the plan has no pools."""
+    clock = ChangeClock.of(plan, plan.scenario, settings)
+    return tuple(clock.load_s(role.gpu, role.server.parallel) for role in _roles(plan))
+
+
+def _drains_s(plan: Plan, settings: ChangeSettings) -> list[float]:
+    clock = ChangeClock.of(plan, plan.scenario, settings)
+    return [clock.drain_s(role) for role in _roles(plan)]
+
+
+def _roles(plan: Plan) -> list[ServerRole]:
+    """Of a copy of each pool, in the order of `scaled_pools`."""
+    require_pools(plan, "to be scaled")
+    rows = {row.island: row for row in plan.outlook.pools}
+    return [
+        ServerRole(gpu=row.gpu, phase=row.phase, server=row.server, start=row.start, end=row.end)
         for pool in scaled_pools(plan)
-        if (shape := shapes[pool.island])
-    )
+        if (row := rows[pool.island])
+    ]
 
 
 def derived_loop(rules: Sequence[ScalingRule], fleet: Fleet, starts_s: Sequence[float]) -> Loop:
@@ -239,6 +252,7 @@ class _Copies:
 
     pool: ScaledPool
     start_s: float
+    drain_s: float
     ready: int
     loading: deque[float] = field(default_factory=deque)
     draining: deque[float] = field(default_factory=deque)
@@ -262,7 +276,7 @@ class _Copies:
             self.wanted.popleft()
         return self.wanted[0][1]
 
-    def go_to(self, copies: int, now_s: float, drain_s: float, room: int) -> int:
+    def go_to(self, copies: int, now_s: float, room: int) -> int:
         """Start or stop, as far as there are GPUs; copies that were started."""
         counted = self.ready + len(self.loading)
         started = max(0, min(copies - counted, room // self.pool.gpus))
@@ -272,7 +286,7 @@ class _Copies:
                 self.loading.pop()
             else:
                 self.ready -= 1
-                self.draining.append(now_s + drain_s)
+                self.draining.append(now_s + self.drain_s)
         return started
 
 
@@ -289,21 +303,20 @@ def run_loop(plan: Plan, series: RateSeries, loop: Loop, settings: ChangeSetting
         paid = [pool.pass_time(series.begins_s + now_s) for pool in copies]
         usd += sum(n * c.pool.usd_per_hour for n, c in zip(paid, copies, strict=True)) * SYNC_S / SECONDS_PER_HOUR
         if seen:
-            started += _control(plan, copies, paid, loop, _mean(seen), series.begins_s + now_s, settings.drain_s)
+            started += _control(plan, copies, paid, loop, _mean(seen), series.begins_s + now_s)
         late, signals = fleet.serve(rate, [pool.ready for pool in copies])
         requests, outside = requests + rate * SYNC_S, outside + late * SYNC_S
         seen.append(signals)
     return LoopResult(name=name, usd=usd, within=1 - outside / requests if requests else 1.0, started=started)
 
 
-def _first_copies(
-    plan: Plan, fleet: Fleet, loop: Loop, rate_rps: float, settings: ChangeSettings
-) -> list[_Copies]:
+def _first_copies(plan: Plan, fleet: Fleet, loop: Loop, rate_rps: float, settings: ChangeSettings) -> list[_Copies]:
     begun = copies_for(fleet.pools, rate_rps)
-    rows = zip(fleet.pools, cold_starts_s(plan, settings), loop.least, loop.most, strict=True)
+    times = zip(cold_starts_s(plan, settings), _drains_s(plan, settings), strict=True)
+    rows = zip(fleet.pools, times, loop.least, loop.most, strict=True)
     return [
-        _Copies(pool=pool, start_s=start_s, ready=min(most, max(least, begun[pool.island])))
-        for pool, start_s, least, most in rows
+        _Copies(pool=pool, start_s=start_s, drain_s=drain_s, ready=min(most, max(least, begun[pool.island])))
+        for pool, (start_s, drain_s), least, most in rows
     ]
 
 
@@ -314,7 +327,6 @@ def _control(
     loop: Loop,
     signals: Signals,
     at_s: float,
-    drain_s: float,
 ) -> int:
     """One period of the controller; `at_s` from midnight of the first day. Copies that were started."""
     free = {item.gpu.name: item.count for item in plan.scenario.inventory.items}
@@ -330,7 +342,7 @@ def _control(
         settled = pool.settled(at_s, wanted, loop.window_s[place])
         target = wanted if wanted > counted else min(counted, settled)
 
-        started = pool.go_to(target, at_s, drain_s, free[pool.pool.gpu])
+        started = pool.go_to(target, at_s, free[pool.pool.gpu])
         free[pool.pool.gpu] -= started * pool.pool.gpus
         total += started
     return total
