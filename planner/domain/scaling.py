@@ -3,8 +3,8 @@
 Pools of one phase and range of lengths are variants of each other: a group. Groups that hand KV caches to each other
 hang together: a chain. All pools of a chain follow one signal, the requests/s that come to the chain: so prefill and
 decode keep the plan's ratio, and a queue before one of them does not hide the load from the other, which would start
-its copies a cold start later. Rates, not requests in flight: those grow faster than the rate as servers fill, and copies
-wanted by them swing.
+its copies a cold start later. Rates, not requests in flight: those grow faster than the rate as servers fill, and
+copies wanted by them swing.
 
 | symbol | meaning | unit | source |
 |---|---|---|---|
@@ -12,7 +12,7 @@ wanted by them swing.
 | p_g, p | share of all requests that group g takes, that its chain takes | 1 | rates of islands over R |
 | c_i | what one copy of pool i serves within the levels | requests/s | BucketPool.capacity_rps |
 | tau | relative difference that a HorizontalPodAutoscaler leaves be | 1 | 0.1, kube-controller-manager's default |
-| x_i | c_i min(P / R, 1 / (1 + tau)): what a copy is given, so that the levels hold within the tolerance, too | requests/s | |
+| x_i | c_i min(P / R, 1 / (1 + tau)): what a copy is given, so that levels hold within the tolerance | requests/s | |
 | T_i | x_i p / p_g: requests/s of the chain for each copy of pool i, the threshold | requests/s | |
 | b_i | sum of most_j T_j of the group's cheaper variants: pool i grows from there on | requests/s | |
 | r | rise within a cold start that copies which are ready carry: warm spares | requests/s | |
@@ -26,7 +26,7 @@ hours, else the demand, else the promise), and after a loss the share that must 
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from planner.domain.layout import Phase
 from planner.domain.plan import Plan, PlannedIsland
@@ -68,8 +68,8 @@ class ScaledPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingRule:
-    """What an autoscaler keeps to: ceil((load of the chain + `spare` - `before`) / `per_copy`) copies, in requests/s, at
-    least `least` and what the hour asks for (`hours`: of each, empty: none), at most `most`."""
+    """What an autoscaler keeps to: ceil((load of the chain + `spare` - `before`) / `per_copy`) copies, in requests/s,
+    at least `least` and what the hour asks for (`hours`: of each, empty: none), at most `most`."""
 
     pool: ScaledPool
     per_copy: float

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from planner.domain import SWITCH_LEVELS, DeploySettings, PlacementSettings
-from planner.domain.serving.deploy import AUTOSCALERS, COUNTS, ENDPOINTS, HOURS, LOAD_SOURCES
+from planner.domain.serving.deploy import AUTOSCALERS, COUNTS, ENDPOINTS, HOUR_NAMES, HPA, LOAD_SOURCES, NONE
 from planner.errors import ExportError, InputError
 from planner.export.objects.documents import amount
 from planner.export.objects.names import is_dns_label, is_dns_subdomain, is_label_key
@@ -280,19 +280,17 @@ _OF_SCALERS = ("load_source", "hours_rps", "spare_rps", "time_zone")
 
 
 def _check_scaling(options: ExportOptions) -> None:
-    none, hpa, _ = AUTOSCALERS
     idle = [key for key in _OF_SCALERS if getattr(options, key) != getattr(ExportOptions(), key)]
-    if options.autoscaling == none:
+    if options.autoscaling == NONE:
         if idle:
             raise InputError(
-                f"deploy.{idle[0]}: goes with autoscalers, got deploy.autoscaling {none}.",
+                f"deploy.{idle[0]}: goes with autoscalers, got deploy.autoscaling {NONE}.",
                 hint="Add --autoscaling keda, or leave it out.",
             )
         return
     if not options.monitoring:
         raise InputError(
-            f"deploy.autoscaling: {options.autoscaling} follows metrics of engines that the PodMonitor has scraped, got "
-            "deploy.monitoring false.",
+            f"deploy.autoscaling: {options.autoscaling} follows metrics that deploy.monitoring has scraped, got none.",
             hint="Add --monitoring.",
         )
     if options.load_source not in LOAD_SOURCES:
@@ -300,11 +298,16 @@ def _check_scaling(options: ExportOptions) -> None:
             f"deploy.load_source: must be one of {', '.join(LOAD_SOURCES)}, got {options.load_source!r}.",
             hint="Choose one of them.",
         )
-    if options.hours_rps and (len(options.hours_rps) != HOURS or options.autoscaling == hpa):
+    if options.hours_rps and options.autoscaling == HPA:
         raise InputError(
-            f"deploy.hours_rps: must be {HOURS} rates, one for each hour, followed by KEDA's clock, got "
-            f"{len(options.hours_rps)} with autoscaling {options.autoscaling}.",
-            hint="Take --autoscaling keda and --schedule FOLDER.",
+            "deploy.hours_rps: must be followed by a clock, which KEDA has, got deploy.autoscaling hpa.",
+            hint="Take --autoscaling keda.",
+        )
+    others = [name for name, _ in options.hours_rps if name not in HOUR_NAMES]
+    if others:
+        raise InputError(
+            f"deploy.hours_rps: must be of {HOUR_NAMES[0]} to {HOUR_NAMES[-1]}, got {others[0]!r:.20}.",
+            hint="For example {h08: 300, h20: 120}.",
         )
     if not _ZONE.fullmatch(options.time_zone):
         raise InputError(

@@ -54,6 +54,8 @@ def export_options(
     router_counts: str = "",
     ranks: str = "",
     served_names: Sequence[str] | None = None,
+    load_source: str = "",
+    time_zone: str = "",
 ) -> "DeploySettings":
     """The scenario's settings, with what was typed in their place; the export checks the values.
 
@@ -90,6 +92,8 @@ def export_options(
         "monitoring": monitoring or settings.monitoring,
         "autoscaling": autoscaling,
         "prometheus": prometheus,
+        "load_source": load_source,
+        "time_zone": time_zone,
     }
     return replace(settings, **{key: value for key, value in flags.items() if value not in _NOT_GIVEN})  # type: ignore[arg-type]
 
@@ -213,6 +217,15 @@ def command(
         typer.Option(help="none, hpa or keda: autoscalers with the plan's bounds. [default: none]", show_default=False),
     ] = "",
     prometheus: Annotated[str, typer.Option(help="Where keda asks, as http://prometheus.monitoring.svc:9090.")] = "",
+    schedule: Annotated[
+        Path | None,
+        typer.Option(help="Folder of `planner schedule`: autoscalers have its hours as floors, and copies to spare."),
+    ] = None,
+    time_zone: Annotated[str, typer.Option(help="Of the schedule's hours, as Europe/Berlin; else UTC.")] = "",
+    load_source: Annotated[
+        str,
+        typer.Option(help="Who tells autoscalers the load: engine or router. [default: engine]", show_default=False),
+    ] = "",
     check: Annotated[
         Path | None,
         typer.Option(help="Write nothing: compare this folder with what RUN exports, or the run that it lies in."),
@@ -281,10 +294,26 @@ def command(
         monitoring=monitoring,
         autoscaling=autoscaling,
         prometheus=prometheus,
+        load_source=load_source,
+        time_zone=time_zone,
     )
+    if schedule is not None:
+        options = _scheduled(plan, schedule, options, engine)
     rendered = _rendered(plan, engine, options, grid_cells, schemas, topology_objects=topology_objects)
     head = {"target": rendered.target, "engine": rendered.engine, "router": rendered.router}
     _write(out, rendered, force=force, as_json=head if json else None)
+
+
+def _scheduled(plan: "Plan", schedule: Path, options: "DeploySettings", engine: str) -> "DeploySettings":
+    from planner.files.plan.stored_schedules import load_schedule
+    from planner.runs.deployments import options_of_schedule
+
+    if options.autoscaling == "none":
+        raise InputError(
+            "--schedule: goes with autoscalers, got deploy.autoscaling none.",
+            hint="Add --autoscaling keda, or leave it out.",
+        )
+    return options_of_schedule(plan, load_schedule(schedule), options, engine=engine)
 
 
 def _refuse_writing_options(context: typer.Context) -> None:

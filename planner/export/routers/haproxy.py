@@ -34,9 +34,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from planner.domain import PHASES, Phase, Plan
-from planner.domain.serving.deploy import COUNTS_BYTES
+from planner.domain.serving.deploy import COUNTS_BYTES, NONE
 from planner.export.objects.names import pods_service
-from planner.export.objects.operating.autoscaling import NONE, most_copies
+from planner.export.objects.operating.autoscaling import most_copies
 from planner.export.routers.gateways import READY
 from planner.export.routers.intervals_served import (
     ServedInterval,

@@ -7,7 +7,7 @@ The autoscaler's figures follow from the rates, so that a rise within a cold sta
 | d(t), h | rate of the window at t; its hour of the day | requests/s |
 | f_h | floor of the hour: median over the days of the hour's highest rate | requests/s |
 | s | cold start, and what passes until a rise is seen | s |
-| v(t) | max over u in (t, t + s] of d(u) - max(d(t), f_h(u)), at least 0: rise that neither load nor hour foresaw | requests/s |
+| v(t) | max over u in (t, t + s] of d(u) - max(d(t), f_h(u)), at least 0: what nothing foresaw | requests/s |
 | r | warm spares: the quantile of v(t) at the levels' percentile | requests/s |
 
 The fleets are of the plan for the highest rates, whose pools change their copies alone.
@@ -59,26 +59,23 @@ def level_share(plan: Plan) -> float:
     return 0.5 if late_share is None else 1 - late_share
 
 
-def autoscaled(schedule: Schedule, settings: ChangeSettings, series: RateSeries | None = None) -> Schedule:
-    """The schedule with what following the load comes to. `series`: rates that come in place of the schedule's own.
-
-    Raises InputError where GPUs are not paid by the hour.
-    """
+def autoscaled(schedule: Schedule, settings: ChangeSettings) -> Schedule:
+    """The schedule with what following the load comes to. InputError where GPUs are not paid by the hour."""
     if schedule.tariff.kind is not TariffKind.HOURLY:
         raise InputError(
             f"schedule of {schedule.series.name}: autoscaled copies are paid by the hour, got tariff "
             f"{schedule.tariff.kind.value}.",
             hint="Take --tariff hourly, or leave --autoscaled out.",
         )
-    return replace(schedule, autoscaled=tuple(_results(schedule, settings, series or schedule.series)))
+    return replace(schedule, autoscaled=tuple(_results(schedule, settings)))
 
 
-def _results(schedule: Schedule, settings: ChangeSettings, series: RateSeries) -> Iterator[LoopResult]:
-    plan = schedule.levels[-1].plan
+def _results(schedule: Schedule, settings: ChangeSettings) -> Iterator[LoopResult]:
+    plan, series = schedule.levels[-1].plan, schedule.series
     fleet, starts_s = Fleet(plan), cold_starts_s(plan, settings)
-    hours = usual_hours(schedule.series)
+    hours = usual_hours(series)
     for name, floors in (("copies by load and hour", hours), ("copies by load alone", ())):
-        spare = spare_rps(schedule.series, floors, max(starts_s), level_share(plan))
+        spare = spare_rps(series, floors, max(starts_s), level_share(plan))
         loop = derived_loop(scaling_rules(plan, hours=floors, spare_rps=spare), fleet, starts_s)
         yield run_loop(plan, series, loop, settings, name)
     yield run_loop(plan, series, usual_loop(fleet), settings, "HPA by queue, usual settings")

@@ -6,11 +6,11 @@ The controller does what a HorizontalPodAutoscaler does with external metrics of
 |---|---|---|
 | every 15 s | metrics are read, copies wanted | --horizontal-pod-autoscaler-sync-period, default |
 | metric | mean of the last minute, its end a step ago | PromQL of the trigger, scrape of 15 s |
-| tolerance | nothing is wanted where metric / (threshold x copies) is within 1 +- 0.1, for each metric alone | default |
+| tolerance | nothing changes where metric / (threshold x copies) is within 1 +- 0.1, by each metric | default |
 | several metrics | the most copies of all: load, hours | autoscaling/v2 |
 | up | as many as wanted at once; usual: no more than 4 copies, or as many as there are, in 15 s | behavior |
 | down | to the most that was wanted in the window before | stabilizationWindowSeconds |
-| start | a copy is paid for at once, and takes requests a cold start later; none starts without GPUs in the inventory | |
+| start | a copy is paid for at once, and takes requests a cold start later; where the inventory has GPUs | |
 | stop | copies that still load go first; others take no more requests, and are paid for while they drain | |
 
 State of the fleet, for each group of pools (fluid: rates, not single requests):
@@ -21,7 +21,7 @@ State of the fleet, for each group of pools (fluid: rates, not single requests):
 | C, F | sum n_i c_i, what they serve within the levels; sum n_i f_i, what they serve at all | requests/s |
 | a | requests that arrive: the mix's rate times the group's part; of decode, what prefill passes on | requests/s |
 | q | requests that wait since more came than F; grows by a - F | 1 |
-| W(u) | wait of a prompt at utilisation u = a / C: median TTFT less that of an idle server, on lines between the plan's loads | s |
+| W(u) | wait of a prompt at u = a / C: median TTFT less that of an idle server, on lines between the plan's loads | s |
 
 A request counts as outside its levels where it comes to a chain with a group of a > C or q > 0: the plan's levels hold
 up to C, and beyond it all are given up, though some would still be in time. Waiting requests, as engines count them:

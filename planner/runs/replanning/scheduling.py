@@ -48,7 +48,8 @@ Settings = TypeVar("Settings")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRequest:
     """What is asked for. `first`, `after`: windows of the series that are judged (None: from the first that can be
-    forecast, to the last). `replay`: None where windows are not replayed. `autoscaled`: beside fleets that follow the load."""
+    forecast, to the last). `replay`: None where windows are not replayed. `autoscaled`: beside fleets that follow the
+    load."""
 
     scenario: Scenario
     series: RateSeries

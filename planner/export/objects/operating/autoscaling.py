@@ -6,23 +6,23 @@ chain follow the requests that come to it; M are its islands, M1 those that take
 
 | what | expression | told by |
 |---|---|---|
-| requests/s that come | rate of those that ended in M1, and how much more run and wait there each second | engines, or: |
-| | rate of the router's own counter, where `deploy.load_source` is router | llm-d's endpoint picker alone |
+| requests/s that come | rate of those that ended in M1, and how much more run and wait there each second | engines, |
+| | or rate of the router's own counter (`deploy.load_source`) | llm-d's endpoint picker alone |
 | requests that wait | those of M, over the cold start | engines |
 | hours | copies that the floors of an hour ask for, begun a cold start early | KEDA's clock |
 
 Dearer variants of a group follow what is above their cheaper ones' ceiling: neither KEDA nor a HorizontalPodAutoscaler
-knows a preference. Of the endpoint picker only the counter of requests can be used: its queue, saturation and cache
-gauges are of its whole pool, prefill and decode pods of all lengths together, and threshold them against settings of its
-own. Metrics that are not there count as a failure, after which no copy goes (`fallback`), not as no load.
+knows a preference. Of the endpoint picker only the counter of requests can be used: its gauges of queue, saturation and
+cache are of its whole pool, prefill and decode pods of all lengths together. Metrics that are not there count as a
+failure, after which no copy goes (`fallback`), not as no load.
 
 The workload variant autoscaler (`wva_desired_replicas`), which these objects followed before, is deprecated by llm-d in
 favour of KEDA with the endpoint picker's metrics (llm-d/llm-d pull request 2497, 2026-09), which have no preference
 between variants.
 
-Sources: keda.sh/v1alpha1 and pkg/scalers/{prometheus,cron}_scaler.go of kedacore/keda 2.20; autoscaling/v2 of Kubernetes
-1.34 (tolerance, sync period, behavior); pkg/epp/metrics/llm_d_router_metrics.go of llm-d/llm-d-router 0.10; metrics of
-engines as of `queries`.
+Sources: keda.sh/v1alpha1 and pkg/scalers/{prometheus,cron}_scaler.go of kedacore/keda 2.20; autoscaling/v2 of
+Kubernetes 1.34 (tolerance, sync period, behavior); pkg/epp/metrics/llm_d_router_metrics.go of llm-d/llm-d-router 0.10;
+metrics of engines as of `queries`.
 """
 
 import math
@@ -41,7 +41,7 @@ from planner.domain.scaling import (
     settle_s,
     spare_gpus,
 )
-from planner.domain.serving.deploy import AUTOSCALERS, BY_ENGINE
+from planner.domain.serving.deploy import BY_ENGINE, HPA, KEDA, NONE
 from planner.errors import ExportError
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
@@ -60,7 +60,6 @@ from planner.export.seams import Deployment
 from planner.export.templating import object_of
 
 FILE = "autoscaling.yaml"
-NONE, HPA, KEDA = AUTOSCALERS
 HPA_KIND = ("autoscaling/v2", "HorizontalPodAutoscaler")
 KEDA_KIND = ("keda.sh/v1alpha1", "ScaledObject")
 _TEMPLATES = MappingProxyType({HPA: "horizontalpodautoscaler", KEDA: "scaledobject"})
@@ -77,11 +76,6 @@ def most_copies(plan: Plan, island: ServingIsland, *, pinned: bool = False) -> i
     return next(pool.most for pool in scaled_pools(plan, pinned=pinned) if pool.island == island.id)
 
 
-def cold_start_s(deployment: Deployment) -> float:
-    """From the start of the slowest island's pods until they serve (s)."""
-    return max(load_seconds(island, deployment) for island in deployment.islands)
-
-
 def autoscaling_files(deployment: Deployment) -> dict[str, str]:
     """`autoscaling.yaml`, where the options ask for it.
 
@@ -92,7 +86,7 @@ def autoscaling_files(deployment: Deployment) -> dict[str, str]:
         return {}
     rules = scaling_rules(
         deployment.plan,
-        hours=options.hours_rps,
+        hours=options.hourly_rps,
         spare_rps=options.spare_rps,
         to_none=options.autoscaling == KEDA,
         pinned=options.pin_nodes,
@@ -159,21 +153,20 @@ def _behavior(rule: ScalingRule, start_s: float) -> dict[str, Any]:
     }
 
 
-def _crons(rule: ScalingRule, start_s: float, time_zone: str) -> list[dict[str, str]]:
+def _crons(rule: ScalingRule, start_s: float, time_zone: str) -> list[dict[str, Any]]:
     """Stretches of the day with more copies than the least, each begun a cold start early."""
     lead = min(_MINUTES - 1, int(lead_s(start_s) / 60))
     rows = []
     for first, after, copies in floors_of_hours(rule.hours):
         if copies > rule.least:
             begins = (first * _MINUTES - lead) % _DAY_MINUTES
-            rows.append(
-                {
-                    "timezone": time_zone,
-                    "start": f"{begins % _MINUTES} {begins // _MINUTES} * * *",
-                    "end": f"0 {after} * * *",
-                    "desiredReplicas": str(copies),
-                }
-            )
+            times = {
+                "timezone": time_zone,
+                "start": f"{begins % _MINUTES} {begins // _MINUTES} * * *",
+                "end": f"0 {after} * * *",
+                "desiredReplicas": str(copies),
+            }
+            rows.append({"name": f"from-{first}-to-{after}", "metadata": times})
     return rows
 
 
@@ -228,7 +221,7 @@ def _recorded(deployment: Deployment, rules: Mapping[str, ScalingRule]) -> dict[
 
 def _comments(deployment: Deployment, rules: Mapping[str, ScalingRule]) -> tuple[str, ...]:
     plan, options = deployment.plan, deployment.options
-    floor_rps = min(options.hours_rps, default=demand_rps(plan))
+    floor_rps = min(options.hourly_rps, default=demand_rps(plan))
     lines = [
         f"Autoscalers: at least what {floor_rps:.4g} requests/s of the whole mix need, at most what the inventory has.",
         "They follow the requests that come, by metrics of the engines that the PodMonitor has scraped"
