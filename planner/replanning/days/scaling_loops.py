@@ -314,10 +314,17 @@ def _first_copies(plan: Plan, fleet: Fleet, loop: Loop, rate_rps: float, setting
     begun = copies_for(fleet.pools, rate_rps)
     times = zip(cold_starts_s(plan, settings), _drains_s(plan, settings), strict=True)
     rows = zip(fleet.pools, times, loop.least, loop.most, strict=True)
-    return [
-        _Copies(pool=pool, start_s=start_s, drain_s=drain_s, ready=min(most, max(least, begun[pool.island])))
-        for pool, (start_s, drain_s), least, most in rows
-    ]
+    free = _inventory(plan)
+    copies = []
+    for pool, (start_s, drain_s), least, most in rows:
+        ready = min(most, max(least, begun[pool.island]), free[pool.gpu] // pool.gpus)
+        free[pool.gpu] -= ready * pool.gpus
+        copies.append(_Copies(pool=pool, start_s=start_s, drain_s=drain_s, ready=ready))
+    return copies
+
+
+def _inventory(plan: Plan) -> dict[str, int]:
+    return {item.gpu.name: item.count for item in plan.scenario.inventory.items}
 
 
 def _control(
@@ -329,7 +336,7 @@ def _control(
     at_s: float,
 ) -> int:
     """One period of the controller; `at_s` from midnight of the first day. Copies that were started."""
-    free = {item.gpu.name: item.count for item in plan.scenario.inventory.items}
+    free = _inventory(plan)
     for count, pool in zip(paid, copies, strict=True):
         free[pool.pool.gpu] -= count * pool.pool.gpus
     total = 0
