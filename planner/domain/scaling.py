@@ -14,7 +14,7 @@ copies wanted by them swing.
 | tau | relative difference that a HorizontalPodAutoscaler leaves be | 1 | 0.1, kube-controller-manager's default |
 | x_i | c_i min(P / R, 1 / (1 + tau)): what a copy is given, so that levels hold within the tolerance | requests/s | |
 | T_i | x_i p / p_g: requests/s of the chain for each copy of pool i, the threshold | requests/s | |
-| b_i | sum of most_j T_j of the group's cheaper variants: pool i grows from there on | requests/s | |
+| b_i | sum of ceiling_j T_j of the group's cheaper variants: pool i grows from there on | requests/s | |
 | r | rise within a cold start that copies which are ready carry: warm spares | requests/s | |
 | L, q | load of the chain; requests that wait in it | requests/s, 1 | the trigger's metrics |
 | s | cold start: q is to be worked off within one | s | |
@@ -42,7 +42,7 @@ _DIGITS = 6
 class ScaledPool:
     """A pool as its copies count. `capacity_rps`: of a copy, within the levels; `full_rps`: where nobody waits for
     longer and longer; `given_rps`: what it is given at most; `part`: of all requests that its group takes; `lost`:
-    copies that the worst loss of nodes takes; `usd_per_rps`: rent of a copy over what it is given; `most`: where no
+    copies that the worst loss of nodes takes; `usd_per_rps`: rent of a copy over what it is given; `ceiling`: where no
     other pool takes the spare GPUs."""
 
     island: str
@@ -51,7 +51,7 @@ class ScaledPool:
     group: tuple[str, ...]
     chain: tuple[str, ...]
     planned: int
-    most: int
+    ceiling: int
     gpus: int
     capacity_rps: float
     full_rps: float
@@ -69,14 +69,14 @@ class ScaledPool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingRule:
     """What an autoscaler keeps to: ceil((load of the chain + `spare` - `before`) / `per_copy`) copies, in requests/s,
-    at least `least` and what the hour asks for (`hours`: of each, empty: none), at most `most`."""
+    at least `floor` and what the hour asks for (`hours`: of each, empty: none), at most `ceiling`."""
 
     pool: ScaledPool
     per_copy: float
     before: float
     spare: float
-    least: int
-    most: int
+    floor: int
+    ceiling: int
     hours: tuple[int, ...] = ()
 
 
@@ -104,7 +104,7 @@ def _pool(
     capacity = (pool.capacity_rps if pool else 0.0) or island.rate_rps / planned
     item = plan.scenario.inventory.item(island.gpu)
     rate = plan.throughput_rps
-    kept = min(plan.outlook.promise_rps / rate if rate else 1.0, 1 / (1 + TOLERANCE))
+    share = min(plan.outlook.promise_rps / rate if rate else 1.0, 1 / (1 + TOLERANCE))
     return ScaledPool(
         island=island.id,
         gpu=island.gpu,
@@ -112,11 +112,11 @@ def _pool(
         group=groups[island.id],
         chain=chains[island.id],
         planned=planned,
-        most=planned + (0 if pinned else spare_gpus(plan, island.gpu) // gpus),
+        ceiling=planned + (0 if pinned else spare_gpus(plan, island.gpu) // gpus),
         gpus=gpus,
         capacity_rps=capacity,
         full_rps=max(capacity, pool.full_rps if pool else 0.0),
-        given_rps=capacity * kept,
+        given_rps=capacity * share,
         part=sum(other.rate_rps for other in plan.islands if other.id in groups[island.id]) / rate if rate else 0.0,
         lost=max((loss.servers for loss in plan.outlook.losses if loss.island == island.id), default=0),
         usd_per_hour=item.price_usd_per_gpu_hour * gpus,
@@ -131,7 +131,7 @@ def spare_gpus(plan: Plan, gpu: str) -> int:
 
 def _groups(serving: Sequence[PlannedIsland], pools: Mapping[str, BucketPool]) -> dict[str, tuple[str, ...]]:
     keys = {
-        island.id: (pool.phase, pool.start, pool.end) if (pool := pools.get(island.id)) else island.id
+        island.id: (pool.phase, pool.start, pool.end, island.lane) if (pool := pools.get(island.id)) else island.id
         for island in serving
     }
     return {name: tuple(other for other, key in keys.items() if key == keys[name]) for name in keys}
@@ -143,15 +143,16 @@ def _chains(plan: Plan, groups: Mapping[str, tuple[str, ...]]) -> dict[str, tupl
     for route in plan.routing:
         if route.share > 0 and route.island in spans:
             spans[route.island].append((route.range_start, route.range_end))
-    phases = {island.id: island.phase for island in plan.islands}
+    roles = {island.id: (island.phase, island.lane) for island in plan.islands}
     chain_of = {name: set(group) for name, group in groups.items()}
-    for one in groups:
+    for name in groups:
         for other in groups:
-            hands_over = {phases[one], phases[other]} == {Phase.PREFILL, Phase.DECODE}
-            if chain_of[one] is not chain_of[other] and (
-                other in groups[one] or (hands_over and _meet(spans[one], spans[other]))
+            phases, lanes = map(set, zip(roles[name], roles[other], strict=True))
+            hands_over = phases == {Phase.PREFILL, Phase.DECODE} and len(lanes) == 1
+            if chain_of[name] is not chain_of[other] and (
+                other in groups[name] or (hands_over and _meet(spans[name], spans[other]))
             ):
-                joined = chain_of[one] | chain_of[other]
+                joined = chain_of[name] | chain_of[other]
                 chain_of |= dict.fromkeys(joined, joined)
     return {name: tuple(other for other in groups if other in chain_of[name]) for name in groups}
 
@@ -190,15 +191,15 @@ def scaling_rules(
         part = chain_part(pools, pool.chain)
         per_copy = {other.island: part * other.given_rps / other.part for other in pools if other.part}
         cheaper = [other for other in _variants(pools, pool.group) if _order(other) < _order(pool)]
-        least = max(floors[pool.island], survivors[pool.island] + pool.lost if plan.scenario.survive.share else 0)
+        floor = max(floors[pool.island], survivors[pool.island] + pool.lost if plan.scenario.survive.share else 0)
         rules.append(
             ScalingRule(
                 pool=pool,
                 per_copy=_rounded(per_copy.get(pool.island, 1.0)),
-                before=_rounded(sum(other.most * per_copy[other.island] for other in cheaper)),
+                before=_rounded(sum(other.ceiling * per_copy[other.island] for other in cheaper)),
                 spare=_rounded(part * spare_rps),
-                least=min(pool.planned, max(least, 0 if cheaper and to_none else 1)),
-                most=pool.most,
+                floor=min(pool.planned, max(floor, 0 if cheaper and to_none else 1)),
+                ceiling=pool.ceiling,
                 hours=tuple(copies[pool.island] for copies in of_hours),
             )
         )
@@ -213,7 +214,7 @@ def copies_for(pools: Sequence[ScaledPool], rate_rps: float, *, planned: bool = 
         left_rps = rate_rps * next(pool.part for pool in pools if pool.group == group)
         for pool in _variants(pools, group):
             needed = math.ceil(left_rps / pool.given_rps - _ROUNDING)
-            copies[pool.island] = max(0, min(pool.planned if planned else pool.most, needed))
+            copies[pool.island] = max(0, min(pool.planned if planned else pool.ceiling, needed))
             left_rps -= copies[pool.island] * pool.given_rps
     return copies
 

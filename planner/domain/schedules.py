@@ -266,7 +266,7 @@ class Schedule:
         """Of all requests, those that come in windows that are carried."""
         rates = self.series.rates_rps
         total = sum(rates)
-        return sum(rate for rate, held in zip(rates, self.carried, strict=True) if held) / total if total else 1.0
+        return sum(rate for rate, carried in zip(rates, self.carried, strict=True) if carried) / total if total else 1.0
 
     @property
     def gap(self) -> float | None:

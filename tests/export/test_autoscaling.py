@@ -165,8 +165,8 @@ def at_rest(rules: tuple[ScalingRule, ...], rate: float, copies: dict[str, int])
     for _ in range(5):
         copies = {
             rule.pool.island: min(
-                rule.most,
-                max(rule.least, wanted(max(0.0, rate - rule.before), rule.per_copy, max(1, copies[rule.pool.island]))),
+                rule.ceiling,
+                max(rule.floor, wanted(max(0.0, rate - rule.before), rule.per_copy, max(1, copies[rule.pool.island]))),
             )
             for rule in rules
         }
@@ -178,13 +178,13 @@ def test_where_the_controller_rests_the_levels_hold(rate: float, share: float, v
     """From whatever copies it comes, the tolerance included, up to the ceilings."""
     plan = with_demand(with_variants(bucket_plan()) if variants else bucket_plan(), 1.0, more_gpus=64)
     rules = scaling_rules(plan)
-    begun = {rule.pool.island: round(rule.least + share * (rule.most - rule.least)) for rule in rules}
+    begun = {rule.pool.island: round(rule.floor + share * (rule.ceiling - rule.floor)) for rule in rules}
     copies = at_rest(rules, rate, begun)
-    most = {rule.pool.island: rule.most for rule in rules}
+    most = {rule.pool.island: rule.ceiling for rule in rules}
     assert served_rps(plan, copies) >= min(rate, served_rps(plan, most)) * (1 - 1e-6)
     # and no more than the tolerance and a copy too many
     for rule in rules:
-        if copies[rule.pool.island] > rule.least + 1:
+        if copies[rule.pool.island] > rule.floor + 1:
             assert (copies[rule.pool.island] - 1) * rule.per_copy * (1 - TOLERANCE) <= rate
 
 
@@ -195,9 +195,9 @@ def test_the_cheaper_variant_grows_first_and_shrinks_last() -> None:
     rows = [at_rest(tuple(rules.values()), rate, dict.fromkeys(rules, 1)) for rate in range(1, 200, 5)]
     assert {row["slow"] > 0 for row in rows} == {True, False}
     for row in rows:
-        assert row["slow"] == 0 or row[cheap] == rules[cheap].most or row["slow"] == rules["slow"].least
+        assert row["slow"] == 0 or row[cheap] == rules[cheap].ceiling or row["slow"] == rules["slow"].floor
     assert all(a[cheap] <= b[cheap] and a["slow"] <= b["slow"] for a, b in pairwise(rows))
-    assert scaling_rules(plan, to_none=False)[0].least == 1
+    assert scaling_rules(plan, to_none=False)[0].floor == 1
 
 
 @given(demand=st.floats(1, 65), share=st.sampled_from([0.0, 0.5, 0.9]), servers=st.integers(1, 2))
@@ -211,7 +211,7 @@ def test_the_least_copies_serve_what_is_asked_and_survive(demand: float, share: 
     plan = replace(plan, buckets=replace(buckets, losses=losses))
     rules = scaling_rules(plan)
     least, planned = ({r.pool.island: n for r, n in zip(rules, counts, strict=True)} for counts in (
-        [rule.least for rule in rules], [rule.pool.planned for rule in rules]))  # fmt: skip
+        [rule.floor for rule in rules], [rule.pool.planned for rule in rules]))  # fmt: skip
     assert served_rps(plan, least) >= min(demand, served_rps(plan, planned)) * (1 - 1e-6)
     lost = {loss.island: loss.servers for loss in losses}
     for island in least:
@@ -234,8 +234,8 @@ def test_the_most_copies_have_gpus(more: int, pinned: bool) -> None:
     used = sum(island.size for island in plan.islands if island.phase is not None)
     for pool in scaled_pools(plan, pinned=pinned):
         others, count = used - pool.planned * pool.gpus, plan.scenario.inventory.items[0].count
-        assert others + pool.most * pool.gpus <= count
-        assert pool.most == pool.planned if pinned else others + (pool.most + 1) * pool.gpus > count
+        assert others + pool.ceiling * pool.gpus <= count
+        assert pool.ceiling == pool.planned if pinned else others + (pool.ceiling + 1) * pool.gpus > count
 
 
 def test_spare_gpus_that_several_islands_could_take_are_told() -> None:
@@ -269,7 +269,7 @@ def test_hours_are_floors_that_begin_a_cold_start_early() -> None:
     prefill = next(rule for rule in rules.values() if rule.pool.phase is Phase.PREFILL)
     scaler = next(body for body in objects(files) if body["metadata"]["labels"]["planner/phase"] == "prefill")
     crons = [row["metadata"] for row in scaler["spec"]["triggers"] if row["type"] == "cron"]
-    assert scaler["spec"]["minReplicaCount"] == prefill.least == min(prefill.hours)
+    assert scaler["spec"]["minReplicaCount"] == prefill.floor == min(prefill.hours)
     assert [int(cron["desiredReplicas"]) for cron in crons] == [prefill.hours[6]]
     (cron,) = crons
     starts = next(b for t in files.values() for b in load_documents(t) if b["kind"] == "Deployment")
@@ -364,7 +364,7 @@ def test_routers_that_count_no_requests_are_refused_with_what_to_choose(router: 
     options = scaling("keda", load_source="router")
     with pytest.raises(ExportError, match="exports no such metric") as raised:
         render(bucket_plan(), target="lws", options=options, router=router)
-    assert "--load-source engine" in raised.value.hint
+    assert "Leave deploy.load_source out" in raised.value.hint
 
 
 @pytest.mark.parametrize(

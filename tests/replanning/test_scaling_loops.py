@@ -153,7 +153,7 @@ def test_a_dip_that_is_shorter_than_a_cold_start_stops_no_copy() -> None:
 
 def test_no_copy_starts_without_gpus() -> None:
     standing = small_schedule().levels[-1].plan  # of an inventory of sixteen
-    rules = tuple(replace(rule, most=99, hours=()) for rule in scaling_rules(standing, hours=(0.1,) * 24))
+    rules = tuple(replace(rule, ceiling=99, hours=()) for rule in scaling_rules(standing, hours=(0.1,) * 24))
     loop = derived_loop(rules, Fleet(standing), cold_starts_s(standing, TIMES))
     result = run_loop(standing, series(5 * PEAK_RPS, 5 * PEAK_RPS), loop, TIMES, "all")
     assert result.usd <= 2 * 16 + 1e-9

@@ -80,8 +80,8 @@ class Loop:
     `usual_steps`: adds no more than four copies, or as many as there are, in a step."""
 
     wants: Wants
-    least: tuple[int, ...]
-    most: tuple[int, ...]
+    floors: tuple[int, ...]
+    ceilings: tuple[int, ...]
     window_s: tuple[float, ...]
     usual_steps: bool = False
 
@@ -206,17 +206,17 @@ def derived_loop(rules: Sequence[ScalingRule], fleet: Fleet, starts_s: Sequence[
     def wants(place: int, copies: int, signals: Signals, at_s: float) -> int:
         rule, chain = rules[place], fleet.chain_of[place]
         load = signals.loads[chain] + signals.waiting[chain] / slowest_s + rule.spare - rule.before
-        wanted = copies_by(load, rule.per_copy, copies)
+        goal = copies_by(load, rule.per_copy, copies)
         if rule.hours:
             for seen_s in (at_s, at_s + lead_s(starts_s[place])):
                 hour = rule.hours[int(seen_s % DAY_S // SECONDS_PER_HOUR)]
-                wanted = max(wanted, copies_by(hour, 1.0, copies))
-        return wanted
+                goal = max(goal, copies_by(hour, 1.0, copies))
+        return goal
 
     return Loop(
         wants=wants,
-        least=tuple(rule.least for rule in rules),
-        most=tuple(rule.most for rule in rules),
+        floors=tuple(rule.floor for rule in rules),
+        ceilings=tuple(rule.ceiling for rule in rules),
         window_s=tuple(settle_s(start_s) for start_s in starts_s),
     )
 
@@ -230,8 +230,8 @@ def usual_loop(fleet: Fleet) -> Loop:
 
     return Loop(
         wants=wants,
-        least=tuple(1 for _ in fleet.pools),
-        most=tuple(pool.planned for pool in fleet.pools),
+        floors=tuple(1 for _ in fleet.pools),
+        ceilings=tuple(pool.planned for pool in fleet.pools),
         window_s=tuple(USUAL_WINDOW_S for _ in fleet.pools),
         usual_steps=True,
     )
@@ -256,7 +256,7 @@ class _Copies:
     ready: int
     loading: deque[float] = field(default_factory=deque)
     draining: deque[float] = field(default_factory=deque)
-    wanted: deque[tuple[float, int]] = field(default_factory=deque)
+    goals: deque[tuple[float, int]] = field(default_factory=deque)
 
     def pass_time(self, now_s: float) -> int:
         """Copies that are paid for from now on."""
@@ -269,12 +269,12 @@ class _Copies:
 
     def settled(self, now_s: float, copies: int, window_s: float) -> int:
         """The most that was wanted within the window, now included."""
-        while self.wanted and self.wanted[-1][1] <= copies:
-            self.wanted.pop()
-        self.wanted.append((now_s, copies))
-        while self.wanted[0][0] < now_s - window_s:
-            self.wanted.popleft()
-        return self.wanted[0][1]
+        while self.goals and self.goals[-1][1] <= copies:
+            self.goals.pop()
+        self.goals.append((now_s, copies))
+        while self.goals[0][0] < now_s - window_s:
+            self.goals.popleft()
+        return self.goals[0][1]
 
     def go_to(self, copies: int, now_s: float, room: int) -> int:
         """Start or stop, as far as there are GPUs; copies that were started."""
@@ -313,11 +313,11 @@ def run_loop(plan: Plan, series: RateSeries, loop: Loop, settings: ChangeSetting
 def _first_copies(plan: Plan, fleet: Fleet, loop: Loop, rate_rps: float, settings: ChangeSettings) -> list[_Copies]:
     begun = copies_for(fleet.pools, rate_rps)
     times = zip(cold_starts_s(plan, settings), _drains_s(plan, settings), strict=True)
-    rows = zip(fleet.pools, times, loop.least, loop.most, strict=True)
+    rows = zip(fleet.pools, times, loop.floors, loop.ceilings, strict=True)
     free = _inventory(plan)
     copies = []
-    for pool, (start_s, drain_s), least, most in rows:
-        ready = min(most, max(least, begun[pool.island]), free[pool.gpu] // pool.gpus)
+    for pool, (start_s, drain_s), floor, ceiling in rows:
+        ready = min(ceiling, max(floor, begun[pool.island]), free[pool.gpu] // pool.gpus)
         free[pool.gpu] -= ready * pool.gpus
         copies.append(_Copies(pool=pool, start_s=start_s, drain_s=drain_s, ready=ready))
     return copies
@@ -342,12 +342,12 @@ def _control(
     total = 0
     for place, pool in enumerate(copies):
         counted = pool.ready + len(pool.loading)
-        wanted = loop.wants(place, counted, signals, at_s)
+        goal = loop.wants(place, counted, signals, at_s)
         if loop.usual_steps:
-            wanted = min(wanted, counted + max(USUAL_STEP, counted))
-        wanted = min(loop.most[place], max(loop.least[place], wanted))
-        settled = pool.settled(at_s, wanted, loop.window_s[place])
-        target = wanted if wanted > counted else min(counted, settled)
+            goal = min(goal, counted + max(USUAL_STEP, counted))
+        goal = min(loop.ceilings[place], max(loop.floors[place], goal))
+        settled = pool.settled(at_s, goal, loop.window_s[place])
+        target = goal if goal > counted else min(counted, settled)
 
         started = pool.go_to(target, at_s, free[pool.pool.gpu])
         free[pool.pool.gpu] -= started * pool.pool.gpus

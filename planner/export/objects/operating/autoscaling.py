@@ -73,7 +73,7 @@ _DAY_MINUTES = 24 * _MINUTES
 
 def most_copies(plan: Plan, island: ServingIsland, *, pinned: bool = False) -> int:
     """Copies that an autoscaler may run of an island at most."""
-    return next(pool.most for pool in scaled_pools(plan, pinned=pinned) if pool.island == island.id)
+    return next(pool.ceiling for pool in scaled_pools(plan, pinned=pinned) if pool.island == island.id)
 
 
 def autoscaling_files(deployment: Deployment) -> dict[str, str]:
@@ -108,13 +108,13 @@ def _require_load(deployment: Deployment, rules: tuple[ScalingRule, ...]) -> Non
         raise ExportError(
             f"Router {router.name if router else 'none'}: must count the requests that come to it, by which copies "
             "follow deploy.load_source router, and exports no such metric.",
-            hint="Take --load-source engine, or --router llm-d.",
+            hint="Leave deploy.load_source out, or take --router llm-d.",
         )
     if len({rule.pool.chain for rule in rules}) > 1:
         raise ExportError(
             f"Router {router.name}: counts requests of all lengths together, by which the islands of one range cannot "
             "follow deploy.load_source router; the plan has several ranges.",
-            hint="Take --load-source engine.",
+            hint="Leave deploy.load_source out.",
         )
 
 
@@ -144,7 +144,7 @@ def _behavior(rule: ScalingRule, start_s: float) -> dict[str, Any]:
     return {
         "scaleUp": {
             "stabilizationWindowSeconds": 0,
-            "policies": [{"type": "Pods", "value": rule.most, "periodSeconds": _SYNC_S}],
+            "policies": [{"type": "Pods", "value": rule.ceiling, "periodSeconds": _SYNC_S}],
         },
         "scaleDown": {
             "stabilizationWindowSeconds": settle_s(start_s),
@@ -158,7 +158,7 @@ def _crons(rule: ScalingRule, start_s: float, time_zone: str) -> list[dict[str, 
     lead = min(_MINUTES - 1, int(lead_s(start_s) / 60))
     rows = []
     for first, after, copies in floors_of_hours(rule.hours):
-        if copies > rule.least:
+        if copies > rule.floor:
             begins = (first * _MINUTES - lead) % _DAY_MINUTES
             times = {
                 "timezone": time_zone,
@@ -233,10 +233,10 @@ def _comments(deployment: Deployment, rules: Mapping[str, ScalingRule]) -> tuple
         rule = rules[island.id]
         after = f", from {rule.before:.4g} requests/s on" if rule.before else ""
         lines.append(
-            f"{island.name}: {rule.least} to {rule.most} copies, {rule.pool.planned} planned; a copy for "
+            f"{island.name}: {rule.floor} to {rule.ceiling} copies, {rule.pool.planned} planned; a copy for "
             f"{rule.per_copy:.4g} requests/s{after}."
         )
-    growing = [rule.pool.gpu for rule in rules.values() if rule.most > rule.pool.planned]
+    growing = [rule.pool.gpu for rule in rules.values() if rule.ceiling > rule.pool.planned]
     for gpu in [gpu for gpu in dict.fromkeys(growing) if growing.count(gpu) > 1]:
         lines.append(f"{spare_gpus(plan, gpu)} spare {gpu} are in the bounds of several islands: not all fit at once.")
     lines.append("kubectl apply of an island's own file sets its copies back to the plan's.")
