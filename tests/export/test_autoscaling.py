@@ -173,10 +173,12 @@ def at_rest(rules: tuple[ScalingRule, ...], rate: float, copies: dict[str, int])
     return copies
 
 
-@given(rate=st.floats(1, 150), share=st.floats(0, 1), variants=st.booleans())
-def test_where_the_controller_rests_the_levels_hold(rate: float, share: float, variants: bool) -> None:
+@given(rate=st.floats(1, 150), share=st.floats(0, 1), variants=st.booleans(), margin=st.sampled_from([0.5, 0.9, 1.0]))
+def test_where_the_controller_rests_the_levels_hold(rate: float, share: float, variants: bool, margin: float) -> None:
     """From whatever copies it comes, the tolerance included, up to the ceilings."""
     plan = with_demand(with_variants(bucket_plan()) if variants else bucket_plan(), 1.0, more_gpus=64)
+    assert plan.buckets is not None
+    plan = replace(plan, buckets=replace(plan.buckets, promise_rps=margin * plan.throughput_rps))
     rules = scaling_rules(plan)
     begun = {rule.pool.island: round(rule.floor + share * (rule.ceiling - rule.floor)) for rule in rules}
     copies = at_rest(rules, rate, begun)

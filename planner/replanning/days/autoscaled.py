@@ -21,7 +21,7 @@ from statistics import median
 from planner.domain import Plan
 from planner.domain.changes import ChangeSettings
 from planner.domain.scaling import SEEN_S, scaling_rules
-from planner.domain.schedules import DAY_S, LoopResult, RateSeries, Schedule, TariffKind
+from planner.domain.schedules import DAY_S, LoopResult, RateSeries, Schedule, Tariff, TariffKind
 from planner.domain.serving.deploy import HOURS
 from planner.errors import InputError
 from planner.replanning.days.scaling_loops import Fleet, cold_starts_s, derived_loop, run_loop, usual_loop
@@ -59,14 +59,18 @@ def level_share(plan: Plan) -> float:
     return 0.5 if late_share is None else 1 - late_share
 
 
-def autoscaled(schedule: Schedule, settings: ChangeSettings) -> Schedule:
-    """The schedule with what following the load comes to. InputError where GPUs are not paid by the hour."""
-    if schedule.tariff.kind is not TariffKind.HOURLY:
+def require_hourly(tariff: Tariff, series: RateSeries) -> None:
+    """Raises InputError where GPUs are not paid by the hour, as copies are that come and go."""
+    if tariff.kind is not TariffKind.HOURLY:
         raise InputError(
-            f"schedule of {schedule.series.name}: autoscaled copies are paid by the hour, got tariff "
-            f"{schedule.tariff.kind.value}.",
+            f"schedule of {series.name}: autoscaled copies are paid by the hour, got tariff {tariff.kind.value}.",
             hint="Take --tariff hourly, or leave --autoscaled out.",
         )
+
+
+def autoscaled(schedule: Schedule, settings: ChangeSettings) -> Schedule:
+    """The schedule with what following the load comes to. InputError where GPUs are not paid by the hour."""
+    require_hourly(schedule.tariff, schedule.series)
     return replace(schedule, autoscaled=tuple(_results(schedule, settings)))
 
 

@@ -16,7 +16,7 @@ from planner.errors import InputError
 from planner.files.plan.stored_schedules import PLANS_FOLDER, SCHEDULE_FILE, level_names, schedule_digest, schedule_text
 from planner.files.records import fields_of, read_record
 from planner.files.sections import top_level
-from planner.replanning.days.autoscaled import autoscaled
+from planner.replanning.days.autoscaled import autoscaled, require_hourly
 from planner.replanning.days.replaying import WindowReplay, replay_schedule
 from planner.replanning.days.rolling_horizons import rolling_schedule
 from planner.replanning.days.transitions import with_transitions
@@ -71,6 +71,8 @@ def make_schedule(request: ScheduleRequest, listen: Listen = lambda _: None) -> 
     the rates within the levels.
     """
     request = _within_bounds(request)
+    if request.autoscaled:
+        require_hourly(request.tariff, request.series)
     planned = count(1)
 
     def planner(scenario: Scenario) -> Plan:
