@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
@@ -160,41 +161,73 @@ def wanted(value: float, target: float, copies: int) -> int:
     return copies if abs(1.0 - usage) <= TOLERANCE else math.ceil(value / target - 1e-9)
 
 
-def at_rest(rules: tuple[ScalingRule, ...], rate: float, copies: dict[str, int]) -> dict[str, int]:
+def at_rest(plan: Plan, rules: tuple[ScalingRule, ...], rate: float, copies: dict[str, int]) -> dict[str, int]:
     """Where the controller stays at a rate of the mix, from some copies on."""
+    first = {row.id: row.rate_rps / plan.throughput_rps for row in plan.islands if row.phase is not Phase.DECODE}
+    loads = [rate * sum(first.get(island, 0.0) for island in rule.pool.chain) - rule.before for rule in rules]
     for _ in range(5):
         copies = {
             rule.pool.island: min(
                 rule.ceiling,
-                max(rule.floor, wanted(max(0.0, rate - rule.before), rule.per_copy, max(1, copies[rule.pool.island]))),
+                max(rule.floor, wanted(max(0.0, load), rule.per_copy, max(1, copies[rule.pool.island]))),
             )
-            for rule in rules
+            for rule, load in zip(rules, loads, strict=True)
         }
     return copies
 
 
-@given(rate=st.floats(1, 150), share=st.floats(0, 1), variants=st.booleans(), margin=st.sampled_from([0.5, 0.9, 1.0]))
-def test_where_the_controller_rests_the_levels_hold(rate: float, share: float, variants: bool, margin: float) -> None:
+def with_ranges(plan: Plan, *phases: Phase) -> Plan:
+    """With short prompts and long ones at servers of their own in these phases, six to four."""
+    pools, islands, routes = list(plan.outlook.pools), list(plan.islands), list(plan.routing)
+    for phase in phases:
+        pool = next(row for row in pools if row.phase is phase)
+        island, cut = next(row for row in islands if row.id == pool.island), (pool.start + pool.end) // 2
+        longer = f"long-{phase.value}"
+        pools.remove(pool)
+        pools += [replace(pool, end=cut), replace(pool, island=longer, start=cut, capacity_rps=0.7 * pool.capacity_rps)]
+        islands.remove(island)
+        islands += [replace(island, rate_rps=0.6 * island.rate_rps)]
+        islands += [replace(island, id=longer, rate_rps=0.4 * island.rate_rps)]
+        for route in [route for route in routes if route.island == pool.island]:
+            routes.remove(route)
+            routes += [replace(route, range_end=cut), replace(route, range_start=cut, island=longer)]
+    assert plan.buckets is not None
+    buckets = replace(plan.buckets, pools=tuple(pools))
+    return replace(plan, islands=tuple(islands), routing=tuple(routes), buckets=buckets)
+
+
+SHAPES: dict[str, Callable[[Plan], Plan]] = {
+    "alike": lambda plan: plan,
+    "variants": with_variants,
+    "ranges of prefill": lambda plan: with_ranges(plan, Phase.PREFILL),
+    "ranges": lambda plan: with_ranges(plan, Phase.PREFILL, Phase.DECODE),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@given(rate=st.floats(1, 150), margin=st.sampled_from([0.5, 0.9, 1.0]))
+def test_where_the_controller_rests_the_levels_hold(shape: str, rate: float, margin: float) -> None:
     """From whatever copies it comes, the tolerance included, up to the ceilings."""
-    plan = with_demand(with_variants(bucket_plan()) if variants else bucket_plan(), 1.0, more_gpus=64)
+    plan = with_demand(SHAPES[shape](bucket_plan()), 1.0, more_gpus=64)
     assert plan.buckets is not None
     plan = replace(plan, buckets=replace(plan.buckets, promise_rps=margin * plan.throughput_rps))
     rules = scaling_rules(plan)
-    begun = {rule.pool.island: round(rule.floor + share * (rule.ceiling - rule.floor)) for rule in rules}
-    copies = at_rest(rules, rate, begun)
-    most = {rule.pool.island: rule.ceiling for rule in rules}
-    assert served_rps(plan, copies) >= min(rate, served_rps(plan, most)) * (1 - 1e-6)
-    # and no more than the tolerance and a copy too many
-    for rule in rules:
-        if copies[rule.pool.island] > rule.floor + 1:
-            assert (copies[rule.pool.island] - 1) * rule.per_copy * (1 - TOLERANCE) <= rate
+    ceilings = {rule.pool.island: rule.ceiling for rule in rules}
+    for begun in range(1, max(ceilings.values()) + 1):
+        copies = at_rest(plan, rules, rate, {name: min(begun, ceiling) for name, ceiling in ceilings.items()})
+        assert served_rps(plan, copies) >= min(rate, served_rps(plan, ceilings)) * (1 - 1e-6)
+        # and no more than the tolerance and a copy too many
+        for pool in plan.outlook.pools if shape != "variants" else ():
+            part = next(row for row in plan.islands if row.id == pool.island).rate_rps / plan.throughput_rps
+            filled = pool.capacity_rps * min(margin, 1 / (1 + TOLERANCE)) * (1 - TOLERANCE)
+            assert copies[pool.island] <= 2 or (copies[pool.island] - 1) * filled <= rate * part
 
 
 def test_the_cheaper_variant_grows_first_and_shrinks_last() -> None:
     plan = with_demand(with_variants(bucket_plan()), 1.0, more_gpus=16)
     rules = {rule.pool.island: rule for rule in scaling_rules(plan)}
     (cheap,) = rules["slow"].pool.group[1:]
-    rows = [at_rest(tuple(rules.values()), rate, dict.fromkeys(rules, 1)) for rate in range(1, 200, 5)]
+    rows = [at_rest(plan, tuple(rules.values()), rate, dict.fromkeys(rules, 1)) for rate in range(1, 200, 5)]
     assert {row["slow"] > 0 for row in rows} == {True, False}
     for row in rows:
         assert row["slow"] == 0 or row[cheap] == rules[cheap].ceiling or row["slow"] == rules["slow"].floor
