@@ -123,6 +123,15 @@ class PlannedSchedule:
         source = self.record.levels[0].plan.scenario.workload if trace is None else trace
         return PlannedSchedule(replay_schedule(self.record, source, settings, progress))
 
+    def autoscaled(self, change: ChangeSettings | None = None) -> "PlannedSchedule":
+        """The schedule beside fleets whose copies follow the load: `summary()` and `record.autoscaled` have cost and
+        levels kept. `change`: what starting and stopping takes, the scenario's own where it is None. Raises InputError.
+        """
+        from planner.replanning.days.autoscaled import autoscaled
+
+        times = change or self.record.levels[0].plan.scenario.changes.times
+        return PlannedSchedule(autoscaled(self.record, times))
+
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write its folder: schedule.json, windows, page, a run folder a plan. Refuses to replace one unless `force`.
 

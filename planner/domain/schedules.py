@@ -200,6 +200,17 @@ class ReplayedRung:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoopResult:
+    """What copies that follow something cost over the days (USD), the share of requests that came while their pools
+    kept the levels, and the copies that were started."""
+
+    name: str
+    usd: float
+    within: float
+    started: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
     """What stands when. `usd` with all changes. `static_usd`: of the cheapest plan that stands all the time;
     `bound_usd`: no schedule that carries every rate with so few changes a day costs less; `unlimited_bound_usd`: nor
@@ -209,6 +220,7 @@ class Schedule:
     `foresight_usd` is the cost of the schedule that knows the rates, and `emergencies` are windows that begin with a
     change that no forecast asked for, as rates had passed the promise. `thin_windows`: before changes for which the
     inventory lacks GPUs to load new servers beside the old plan, so that there are fewer servers meanwhile.
+    `autoscaled`: fleets that follow the load instead (empty: not asked for).
     """
 
     series: RateSeries
@@ -226,6 +238,7 @@ class Schedule:
     emergencies: tuple[int, ...] = ()
     thin_windows: tuple[int, ...] = ()
     replayed: tuple[ReplayedRung, ...] = ()
+    autoscaled: tuple[LoopResult, ...] = ()
 
     @property
     def changes(self) -> tuple[int, ...]:
@@ -247,6 +260,13 @@ class Schedule:
     def carried_share(self) -> float:
         """Of all windows, those that are carried."""
         return sum(self.carried) / len(self.windows)
+
+    @property
+    def within_share(self) -> float:
+        """Of all requests, those that come in windows that are carried."""
+        rates = self.series.rates_rps
+        total = sum(rates)
+        return sum(rate for rate, carried in zip(rates, self.carried, strict=True) if carried) / total if total else 1.0
 
     @property
     def gap(self) -> float | None:

@@ -19,7 +19,14 @@ from planner.export.checking import (
 from planner.export.engines.benchmark_commands import BenchmarkCommands, benchmark_commands, require_tools
 from planner.export.engines.dialects import ENGINES, priced_engine, read_server
 from planner.export.found import Manifest
-from planner.export.manifests import check_deployable, image_files, render, router_behaviour, router_processes
+from planner.export.manifests import (
+    check_deployable,
+    image_files,
+    render,
+    router_behaviour,
+    router_processes,
+    slowest_start_s,
+)
 from planner.export.objects.evictions import FILE as EVICTIONS_FILE
 from planner.export.objects.migrations import FOLDER as MIGRATION_FOLDER
 from planner.export.objects.migrations import SCRIPT as MIGRATION_SCRIPT
@@ -104,6 +111,7 @@ __all__ = [
     "router_behaviour",
     "router_processes",
     "service_routes",
+    "slowest_start_s",
     "slug",
     "summarize_plan",
     "tells_fleet",

@@ -19,6 +19,7 @@ from planner.export.objects.evictions import eviction_files
 from planner.export.objects.names import ROUTING, plan_slug
 from planner.export.objects.operating.disruption import budget_files
 from planner.export.objects.operating.draining import slowest_step_ms
+from planner.export.objects.operating.probes import load_seconds
 from planner.export.objects.router_objects import SCRIPT_KIND, is_program
 from planner.export.objects.shared_files import shared_files
 from planner.export.options import ExportOptions, check_heeded, check_options
@@ -104,6 +105,14 @@ def deployment_of(
         slowest_step_ms=slowest_step_ms(plan),
     )
     return with_ranks(unranked, pods)
+
+
+def slowest_start_s(
+    plan: Plan, *, target: str, engine: str = "", options: ExportOptions | None = None, router: str = ""
+) -> float:
+    """Estimated seconds from the start of the slowest pods until they serve; raises as `render` does."""
+    deployment = deployment_of(plan, target=target, engine=engine, options=options, router=router)
+    return max(load_seconds(island, deployment) for island in deployment.islands)
 
 
 def _islands(plan: Plan, name: str, options: ExportOptions, target: Target) -> tuple[ServingIsland, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from planner.domain import SWITCH_LEVELS, DeploySettings, PlacementSettings
-from planner.domain.serving.deploy import AUTOSCALERS, COUNTS, ENDPOINTS
+from planner.domain.serving.deploy import AUTOSCALERS, COUNTS, ENDPOINTS, HOUR_NAMES, HPA, LOAD_SOURCES, NONE
 from planner.errors import ExportError, InputError
 from planner.export.objects.documents import amount
 from planner.export.objects.names import is_dns_label, is_dns_subdomain, is_label_key
@@ -261,6 +261,7 @@ def _check_choices(options: ExportOptions) -> None:
             f"deploy.autoscaling: must be one of {', '.join(AUTOSCALERS)}, got {options.autoscaling!r}.",
             hint="Choose one of them.",
         )
+    _check_scaling(options)
     if options.router_counts not in COUNTS:
         raise InputError(
             f"deploy.router_counts: must be one of {', '.join(COUNTS)}, got {options.router_counts!r}.",
@@ -271,6 +272,47 @@ def _check_choices(options: ExportOptions) -> None:
             f"deploy.prometheus: must be an address such as http://prometheus.monitoring.svc:9090, got "
             f"{options.prometheus!r}.",
             hint="Give scheme, host and port, without user and password.",
+        )
+
+
+_ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,31}(/[A-Za-z0-9_+-]{1,32}){0,2}")
+_OF_SCALERS = ("load_source", "hours_rps", "spare_rps", "time_zone")
+
+
+def _check_scaling(options: ExportOptions) -> None:
+    idle = [key for key in _OF_SCALERS if getattr(options, key) != getattr(ExportOptions(), key)]
+    if options.autoscaling == NONE:
+        if idle:
+            raise InputError(
+                f"deploy.{idle[0]}: goes with autoscalers, got deploy.autoscaling {NONE}.",
+                hint="Add --autoscaling keda, or leave it out.",
+            )
+        return
+    if not options.monitoring:
+        raise InputError(
+            f"deploy.autoscaling: {options.autoscaling} follows metrics that deploy.monitoring has scraped, got none.",
+            hint="Add --monitoring.",
+        )
+    if options.load_source not in LOAD_SOURCES:
+        raise InputError(
+            f"deploy.load_source: must be one of {', '.join(LOAD_SOURCES)}, got {options.load_source!r}.",
+            hint="Choose one of them.",
+        )
+    if options.hours_rps and options.autoscaling == HPA:
+        raise InputError(
+            "deploy.hours_rps: must be followed by a clock, which KEDA has, got deploy.autoscaling hpa.",
+            hint="Take --autoscaling keda.",
+        )
+    others = [name for name, _ in options.hours_rps if name not in HOUR_NAMES]
+    if others:
+        raise InputError(
+            f"deploy.hours_rps: must be of {HOUR_NAMES[0]} to {HOUR_NAMES[-1]}, got {others[0]!r:.20}.",
+            hint="For example {h08: 300, h20: 120}.",
+        )
+    if not _ZONE.fullmatch(options.time_zone):
+        raise InputError(
+            f"deploy.time_zone: must be a name of the IANA time zones, got {options.time_zone!r:.60}.",
+            hint="For example Europe/Berlin.",
         )
 
 

@@ -243,7 +243,8 @@ class Router:
     model (None: whatever they do). `inner`: its configuration inside a target's own object. `steps`: what is to be done
     for it that is not `kubectl apply`. `counts_bytes`: it can, where that is asked for. `rank_obstacle`: why it cannot
     choose among the attention ranks of an island; None: it chooses servers, and leaves ranks to their engines.
-    `keeps_lanes`: it pairs no engines of different versions while these are upgraded.
+    `keeps_lanes`: it pairs no engines of different versions while these are upgraded. `requests_metric`: the counter of
+    requests that come to it, with the label model_name, as Prometheus has it (empty: it exports none).
     """
 
     name: str
@@ -260,6 +261,7 @@ class Router:
     counts_bytes: bool = False
     rank_obstacle: RankObstacle | None = None
     keeps_lanes: bool = False
+    requests_metric: str = ""
 
     @property
     def targets(self) -> tuple[str, ...]:

@@ -10,12 +10,14 @@ from types import MappingProxyType
 from planner import export, files
 from planner.domain import DeploySettings, Plan, RouterGrid
 from planner.domain.fleets import FleetPart, FleetPlan
-from planner.domain.serving.deploy import ExportRecord
+from planner.domain.schedules import Schedule
+from planner.domain.serving.deploy import HOUR_NAMES, KEDA, ExportRecord
 from planner.errors import InputError
 from planner.export.found import FoundWorkload
 from planner.files.cluster.flextopo_files import flextopo_document
 from planner.plans.provenance import planner_version
 from planner.plans.router_grid import CELLS, MOST_CELLS, grid_of
+from planner.replanning.days.autoscaled import level_share, spare_rps, usual_hours
 from planner.runs import runbook
 from planner.runs.replays.router_losses import routed_plan, router_loss
 
@@ -130,6 +132,20 @@ def render_plan(
         losses=losses,
         warnings=(*_grid_warnings(plan, grid), *losses, *_file_warnings(texts)),
     )
+
+
+def options_of_schedule(
+    plan: Plan, schedule: Schedule, settings: DeploySettings, *, engine: str = ""
+) -> DeploySettings:
+    """The settings with what a schedule tells autoscalers: the hours' floors, where these follow a clock, and what is
+    kept ready for rises while a copy starts. Raises what `export.render` raises."""
+    keda = settings.autoscaling == KEDA
+    hours = usual_hours(schedule.series) if keda else ()
+    target = settings.target or DEFAULT_TARGET
+    start_s = export.slowest_start_s(plan, target=target, engine=engine, options=settings, router=settings.router)
+    spare = spare_rps(schedule.series, hours, start_s, level_share(plan))
+    of_hours = tuple((name, float(f"{rate:.6g}")) for name, rate in zip(HOUR_NAMES, hours, strict=bool(hours)))
+    return replace(settings, hours_rps=of_hours, spare_rps=float(f"{spare:.6g}"))
 
 
 def _gave_way(files: Mapping[str, str]) -> bool:

@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import yaml
 from command_line import Command
 from small_schedules import RATES, SMALL_FLEET, hourly
 
@@ -56,6 +57,34 @@ def test_a_day_as_a_folder_that_every_tool_reads(planner: Command) -> None:
     assert planner(*replay).status == 0
     assert planner(*DAY).status == 2
     assert not Path("day/spot.csv").exists()
+
+
+def test_fleets_that_follow_the_load_stand_beside_it_and_are_exported(planner: Command) -> None:
+    answer = planner(*DAY, "--days", "0.5", "--changes", "1", "--autoscaled", "--json")
+    assert (answer.status, answer.err) == (0, "")
+    rows = {row["fleet"]: row for row in answer.json["autoscaled"]}
+    assert rows["this schedule"]["usd"] == answer.json["usd"]
+    assert rows["copies by load and hour"]["within"] > rows["HPA by queue, usual settings"]["within"]
+    assert planner("report", "day", "--json").json == answer.json
+    assert "Autoscaled" in planner("report", "day", "--force").out
+    (plan,) = sorted(Path("day/plans").iterdir())[-1:]
+    export = ("export", plan, "--target", "lws", "--monitoring", "--autoscaling", "keda", "--schedule", "day")
+    assert planner(*export, "--time-zone", "Europe/Berlin", "--out", "hours").status == 0
+    scalers = list(yaml.safe_load_all(Path("hours/autoscaling.yaml").read_text()))
+    assert "Europe/Berlin" in Path("hours/autoscaling.yaml").read_text()
+    assert any(row["type"] == "cron" for scaler in scalers for row in scaler["spec"]["triggers"])
+    assert planner("export", "--check", "hours", plan).status == 0
+    edited = Path("hours/autoscaling.yaml").read_text().replace("maxReplicaCount: ", "maxReplicaCount: 1", 1)
+    Path("hours/autoscaling.yaml").write_text(edited)
+    assert planner("export", "--check", "hours", plan).status == 2
+    refused = planner("export", plan, "--target", "lws", "--schedule", "day", "--out", "no")
+    assert (refused.status, "goes with autoscalers" in refused.err) == (2, True)
+
+
+def test_autoscaled_copies_are_paid_by_the_hour(planner: Command) -> None:
+    answer = planner(*DAY, "--days", "0.2", "--changes", "1", "--tariff", "owned", "--autoscaled")
+    assert (answer.status, "paid by the hour" in answer.err) == (2, True)
+    assert not Path("day").exists()
 
 
 def test_owned_gpus_leave_room_for_spot(planner: Command) -> None:

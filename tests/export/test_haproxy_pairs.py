@@ -136,10 +136,11 @@ def test_pods_that_an_autoscaler_adds_have_a_place() -> None:
     plan = unequal_plan()
     more = tuple(replace(item, count=item.count + 16) for item in plan.scenario.inventory.items)
     plan = replace(plan, scenario=replace(plan.scenario, inventory=replace(plan.scenario.inventory, items=more)))
-    files = render(plan, target="kubernetes", options=ExportOptions(autoscaling="hpa"))
+    files = render(plan, target="kubernetes", options=ExportOptions(autoscaling="hpa", monitoring=True))
     most_copies = {
         scaler["spec"]["scaleTargetRef"]["name"]: scaler["spec"]["maxReplicas"]
         for scaler in yaml.safe_load_all(files["autoscaling.yaml"])
+        if scaler["kind"] == "HorizontalPodAutoscaler"
     }
     templates = re.findall(r"server-template (\S+)- (\d+) ", config(files))
     assert {name: int(places) for name, places in templates} == most_copies

@@ -1,7 +1,5 @@
 """`planner export`: manifests from a run, and the check of manifests that are there."""
 
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +8,7 @@ import typer
 from planner.cli import screen
 from planner.cli.plan import fleet_folders, saved_runs
 from planner.cli.program.every_command import ANY_ENGINE, any_of
+from planner.cli.program.export_options import export_options
 from planner.domain.serving.targets import TARGET_ROWS
 from planner.errors import InputError
 
@@ -18,95 +17,6 @@ if TYPE_CHECKING:
     from planner.export import CrdSchemas
     from planner.runs.deployments import Rendered
     from planner.runs.exports import CheckedExport
-
-_NOT_GIVEN = (None, "", ())
-"""What an option holds that nobody typed."""
-
-
-def export_options(
-    settings: "DeploySettings",
-    *,
-    name: str,
-    images: Sequence[str] | None,
-    cpus_per_gpu: int | None,
-    memory_gib_per_gpu: int | None,
-    pod_resources: Sequence[str] | None,
-    topology: Sequence[str] | None,
-    pin_nodes: bool,
-    priority_class: str,
-    queue: str,
-    model_volume: str,
-    namespace: str,
-    bytes_per_token: float | None,
-    target: str,
-    router: str,
-    monitoring: bool,
-    autoscaling: str,
-    prometheus: str,
-    weights: str = "",
-    hf_secret: str = "",
-    load_gb_per_s: float | None = None,
-    rdma: str = "",
-    hugepages: str = "",
-    nccl_ib_hca: str = "",
-    socket_interface: str = "",
-    compute_domains: bool = False,
-    router_counts: str = "",
-    ranks: str = "",
-    served_names: Sequence[str] | None = None,
-) -> "DeploySettings":
-    """The scenario's settings, with what was typed in their place; the export checks the values.
-
-    InputError where a pair is malformed.
-    """
-    flags: dict[str, object] = {
-        "target": target,
-        "router": router,
-        "name": name,
-        "images": tuple(_pair("--image", text, "VENDOR=IMAGE", "AMD=name:tag") for text in images or ()),
-        "cpus_per_gpu": cpus_per_gpu,
-        "memory_gib_per_gpu": memory_gib_per_gpu,
-        "pod_resources": tuple(_counted(text) for text in pod_resources or ()),
-        "topology_labels": tuple(
-            _pair("--topology", text, "LEVEL=LABEL", "asw=example.com/rack") for text in topology or ()
-        ),
-        "pin_nodes": pin_nodes or settings.pin_nodes,
-        "priority_class": priority_class,
-        "queue": queue,
-        "model_volume": model_volume,
-        "namespace": namespace,
-        "weights": weights,
-        "hf_secret": hf_secret,
-        "load_gb_per_s": load_gb_per_s,
-        "rdma": rdma,
-        "hugepages": hugepages,
-        "nccl_ib_hca": nccl_ib_hca,
-        "socket_interface": socket_interface,
-        "compute_domains": compute_domains or settings.compute_domains,
-        "bytes_per_token": bytes_per_token,
-        "router_counts": router_counts,
-        "ranks": ranks,
-        "served_names": tuple(served_names or ()),
-        "monitoring": monitoring or settings.monitoring,
-        "autoscaling": autoscaling,
-        "prometheus": prometheus,
-    }
-    return replace(settings, **{key: value for key, value in flags.items() if value not in _NOT_GIVEN})  # type: ignore[arg-type]
-
-
-def _pair(option: str, text: str, form: str, example: str) -> tuple[str, str]:
-    key, _, value = text.partition("=")
-    if not key or not value:
-        raise InputError(f"{option}: must be {form}, got {text!r}.", hint=f"For example {example}.")
-    return key, value
-
-
-def _counted(text: str) -> tuple[str, int]:
-    name, count = _pair("--pod-resource", text, "RESOURCE=COUNT", "rdma/ib=8")
-    if not (count.isascii() and count.isdecimal() and len(count) <= 15):
-        raise InputError(f"--pod-resource: must be RESOURCE=COUNT, got {text!r}.", hint="For example rdma/ib=8.")
-    return name, int(count)
-
 
 NOT_CHECKED = "Not checked: the operators' CEL rules, admission webhooks, and whether nodes are free."
 
@@ -213,6 +123,11 @@ def command(
         typer.Option(help="none, hpa or keda: autoscalers with the plan's bounds. [default: none]", show_default=False),
     ] = "",
     prometheus: Annotated[str, typer.Option(help="Where keda asks, as http://prometheus.monitoring.svc:9090.")] = "",
+    schedule: Annotated[
+        Path | None,
+        typer.Option(help="Folder of `planner schedule`: autoscalers have its hours as floors, and copies to spare."),
+    ] = None,
+    time_zone: Annotated[str, typer.Option(help="Of the schedule's hours, as Europe/Berlin; else UTC.")] = "",
     check: Annotated[
         Path | None,
         typer.Option(help="Write nothing: compare this folder with what RUN exports, or the run that it lies in."),
@@ -281,10 +196,26 @@ def command(
         monitoring=monitoring,
         autoscaling=autoscaling,
         prometheus=prometheus,
+        time_zone=time_zone,
     )
+    options = _scheduled(plan, schedule, options, engine)
     rendered = _rendered(plan, engine, options, grid_cells, schemas, topology_objects=topology_objects)
-    head = {"target": rendered.target, "engine": rendered.engine, "router": rendered.router}
-    _write(out, rendered, force=force, as_json=head if json else None)
+    _write(out, rendered, force=force, as_json=json)
+
+
+def _scheduled(plan: "Plan", schedule: Path | None, options: "DeploySettings", engine: str) -> "DeploySettings":
+    """With what a schedule tells autoscalers, where there is one."""
+    from planner.files.plan.stored_schedules import load_schedule
+    from planner.runs.deployments import options_of_schedule
+
+    if schedule is None:
+        return options
+    if options.autoscaling == "none":
+        raise InputError(
+            "--schedule: goes with autoscalers, got deploy.autoscaling none.",
+            hint="Add --autoscaling keda, or leave it out.",
+        )
+    return options_of_schedule(plan, load_schedule(schedule), options, engine=engine)
 
 
 def _refuse_writing_options(context: typer.Context) -> None:
@@ -338,15 +269,16 @@ def _schemas(folder: Path | None) -> "CrdSchemas | None":
     return export.read_crds(files.load_schemas(folder)) if folder else None
 
 
-def _write(out: Path, rendered: "Rendered", *, force: bool, as_json: dict[str, str] | None) -> None:
+def _write(out: Path, rendered: "Rendered", *, force: bool, as_json: bool) -> None:
     from planner import files
 
     files.write_folder(out, rendered.folder, force=force)
     names = [str(out / name) for name in rendered.folder]
     for warning in rendered.warnings:
         screen.show_warning(warning)
-    if as_json is not None:
-        screen.show_json({**as_json, "files": names, "warnings": list(rendered.warnings)})
+    if as_json:
+        head = {"target": rendered.target, "engine": rendered.engine, "router": rendered.router}
+        screen.show_json({**head, "files": names, "warnings": list(rendered.warnings)})
     else:
         screen.show_text(f"{len(names)} files written to {out}")
 

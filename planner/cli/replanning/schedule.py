@@ -71,6 +71,9 @@ def command(
     ] = None,
     replay: Annotated[bool, typer.Option("--replay", help="Replay every window: do the levels hold?")] = False,
     bursty: Annotated[bool, typer.Option("--bursty", help="With gaps as the file's burstiness says.")] = False,
+    autoscaled: Annotated[
+        bool, typer.Option("--autoscaled", help="Beside fleets whose copies follow the load: cost, levels kept.")
+    ] = False,
     trace: Annotated[
         str | None,
         typer.Option(help="Trace or workload to replay. [default: the scenario's lengths]", show_default=False),
@@ -134,6 +137,7 @@ def command(
         first=first,
         after=after,
         replay=_replay(requests, seeds, bursty=bursty) if replay else None,
+        autoscaled=autoscaled,
         trace=_trace(trace),
     )
     schedule = make_schedule(request, _listener(quiet=quiet or json))
@@ -186,6 +190,9 @@ def show(schedule: "Schedule", folder: Path, *, as_json: bool) -> None:
     costs, levels, changes = tables.costs(schedule), tables.levels(schedule, names), tables.changes(schedule, names)
     screen.show_table("Cost", costs.headings, costs.values)
     screen.show_table("Plans", levels.headings, levels.values)
+    if schedule.autoscaled:
+        followers = tables.followers(schedule)
+        screen.show_table("Autoscaled", followers.headings, followers.values)
     if changes.rows:
         screen.show_table("Changes", changes.headings, changes.values[:MOST_CHANGES_SHOWN])
     if len(changes.rows) > MOST_CHANGES_SHOWN:

@@ -10,7 +10,11 @@ from planner.domain.placement import PlacementSettings
 LOAD_GB_PER_S = 1.0
 """GB/s at which a pod reads weights unless somebody says: shared storage behind a link of 10 Gbit/s, which carries 1.25
 at best. An assumption: measure it with `fio` in a pod."""
-AUTOSCALERS = ("none", "hpa", "keda")
+NONE, HPA, KEDA = AUTOSCALERS = ("none", "hpa", "keda")
+BY_ENGINE, BY_ROUTER = "engine", "router"
+LOAD_SOURCES = (BY_ENGINE, BY_ROUTER)
+HOURS = 24
+HOUR_NAMES = tuple(f"h{hour:02d}" for hour in range(HOURS))
 COUNTS_BYTES = "bytes"
 COUNTS = (COUNTS_BYTES, "requests")
 BY_RANK, BY_SERVER = "rank", "server"
@@ -48,6 +52,9 @@ class DeploySettings:
     model, whose engines share requests out over their ranks; `auto`: ranks where engine, target and router all can.
     `monitoring`: a PodMonitor and a PrometheusRule beside the rest, for clusters with the Prometheus operator.
     `autoscaling`: an autoscaler for each island, hpa or keda; the latter asks at `prometheus` (http or https).
+    `load_source`: whose metrics tell the requests that come. `hours_rps`: requests/s that the day surely brings
+    from each of these hours on, in `time_zone`; `spare_rps`: that copies are kept ready for beyond the load; both as
+    `planner export --schedule` finds them.
     """
 
     target: Annotated[str, Key("kind of manifests", sparse=True)] = ""
@@ -89,6 +96,24 @@ class DeploySettings:
     monitoring: Annotated[bool, Key("PodMonitor and PrometheusRule, too", sparse=True)] = False
     autoscaling: Annotated[str, OneOf(AUTOSCALERS), Key("autoscalers with the plan's bounds", sparse=True)] = "none"
     prometheus: Annotated[str, Key("where keda asks", sparse=True)] = "http://prometheus-operated.monitoring.svc:9090"
+    load_source: Annotated[str, OneOf(LOAD_SOURCES), Key("whose metrics tell the load", sparse=True)] = BY_ENGINE
+    hours_rps: Annotated[
+        tuple[tuple[str, float], ...],
+        Mapped(),
+        Bounds(low=0, high=1e9),
+        Key("from an hour on, as h08", unit="requests/s", sparse=True),
+    ] = ()
+    spare_rps: Annotated[float, Bounds(low=0, high=1e9), Key("kept ready", unit="requests/s", sparse=True)] = 0.0
+    time_zone: Annotated[str, Key("of the hours", sparse=True)] = "Etc/UTC"
+
+    @property
+    def hourly_rps(self) -> tuple[float, ...]:
+        """`hours_rps` of every hour, the last going on after midnight; empty where there are none."""
+        from_hour = {int(name[1:]): rate for name, rate in self.hours_rps}
+        if not from_hour:
+            return ()
+        last = from_hour[max(from_hour)]
+        return tuple(last := from_hour.get(hour, last) for hour in range(HOURS))
 
     def cpus(self, settings: PlacementSettings) -> int:
         """Cores that each GPU takes along."""

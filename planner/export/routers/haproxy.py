@@ -34,9 +34,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from planner.domain import PHASES, Phase, Plan
-from planner.domain.serving.deploy import COUNTS_BYTES
+from planner.domain.serving.deploy import COUNTS_BYTES, NONE
 from planner.export.objects.names import pods_service
-from planner.export.objects.operating.autoscaling import NONE, copy_bounds
+from planner.export.objects.operating.autoscaling import most_copies
 from planner.export.routers.gateways import READY
 from planner.export.routers.intervals_served import (
     ServedInterval,
@@ -219,7 +219,7 @@ def _slots(deployment: Deployment, endpoint: Endpoint) -> int:
     """Places for pods that answer at a port and are found by one name: also for those that an autoscaler may add."""
     island, copies = endpoint.island, endpoint.island.grouping.groups
     if deployment.options.autoscaling != NONE:
-        copies = copy_bounds(deployment.plan, island, pinned=deployment.options.pin_nodes).most
+        copies = most_copies(deployment.plan, island, pinned=deployment.options.pin_nodes)
     return copies * (island.servers // island.grouping.groups) // len(endpoint.ports)
 
 

@@ -274,4 +274,5 @@ LLM_D = Router(
     rank_obstacle=_rank_obstacle,
     inner=_inner,
     steps=_steps,
+    requests_metric="llm_d_epp_request_total",
 )

@@ -10,6 +10,7 @@ from typing import Any
 from planner.domain import Plan
 from planner.domain.schedules import (
     ForecastKind,
+    LoopResult,
     RateSeries,
     RateWindow,
     ReplayedRung,
@@ -31,7 +32,7 @@ SCHEMA_VERSION = 1
 _KEYS = (
     *("schema_version", "scenario", "series", "tariff", "levels", "windows", "most_changes_a_day", "usd", "static_usd"),
     *("bound_usd", "unlimited_bound_usd", "reserved", "forecast", "foresight_usd", "emergencies", "thin_windows"),
-    *("replayed",),
+    *("replayed", "autoscaled"),
 )
 
 
@@ -76,6 +77,7 @@ def _document(schedule: Schedule) -> dict[str, Any]:
         "emergencies": list(schedule.emergencies),
         "thin_windows": list(schedule.thin_windows),
         "replayed": [record_document(rung) for rung in schedule.replayed],
+        **({"autoscaled": [record_document(row) for row in schedule.autoscaled]} if schedule.autoscaled else {}),
     }
 
 
@@ -130,6 +132,9 @@ def load_schedule(source: Path) -> Schedule:
         emergencies=_numbers(document, "emergencies", last),
         thin_windows=_numbers(document, "thin_windows", last),
         replayed=tuple(read_record(ReplayedRung, row) for row in document.sections("replayed")),
+        autoscaled=()
+        if document.is_empty("autoscaled")
+        else tuple(read_record(LoopResult, row) for row in document.sections("autoscaled")),
     )
 
 

@@ -8,10 +8,11 @@ from planner.domain.schedules import Schedule
 from planner.report.kit.markdown import listed
 from planner.report.kit.plots import Clock, Kind, Plot, Series, chart_of, held_series, require_figure, series_of
 from planner.report.kit.quantities import money
-from planner.report.kit.tree import Figure, Page, section
+from planner.report.kit.tree import Figure, Page, Section, section
 from planner.report.replanning.schedule_tables import (
     changes,
     costs,
+    followers,
     levels,
     notes,
     percent_of,
@@ -138,10 +139,16 @@ def schedule_page(schedule: Schedule, names: Sequence[str]) -> Page:
         sections=(
             section("load", "Load and plans", *listed(notes(schedule)), charts["load"]),
             section("cost", "Cost", charts["cost"], costs(schedule).block()),
+            *_autoscaled(schedule),
             section("plans", "Plans", charts["gpus"], levels(schedule, names).block()),
             section("changes", "Changes", changes(schedule, names).block()),
         ),
     )
+
+
+def _autoscaled(schedule: Schedule) -> Iterator[Section]:
+    if schedule.autoscaled:
+        yield section("autoscaled", "Autoscaled", followers(schedule).block())
 
 
 def _heads(schedule: Schedule) -> Iterator[Figure]:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from planner.domain.schedules import DAY_S, Schedule, ScheduleLevel, TariffKind
+from planner.domain.schedules import DAY_S, LoopResult, Schedule, ScheduleLevel, TariffKind
 from planner.report.kit.quantities import counted, measured, money, rate
 from planner.report.kit.tables import Column, Table, csv_table, fields, of_part, table_of
 from planner.report.kit.tree import Page, paragraphs
@@ -75,6 +75,20 @@ def costs(schedule: Schedule) -> Table[tuple[str, float]]:
         Column("of the static plan", lambda row: percent_of(row[1] / static) if static > 0 else None, right=True),
     )
     return table_of(columns, figures)
+
+
+def followers(schedule: Schedule) -> Table[LoopResult]:
+    """The schedule beside fleets whose copies follow the load; none where that was not asked for."""
+    static = LoopResult(name="the cheapest plan, all the time", usd=schedule.static_usd, within=1.0, started=0)
+    own = LoopResult(name="this schedule", usd=schedule.usd, within=schedule.within_share, started=0)
+    columns: tuple[Column[LoopResult], ...] = (
+        Column("fleet", lambda row: row.name),
+        Column("usd", lambda row: row.usd, _six_digits, "USD"),
+        Column("of_schedule", lambda row: row.usd / schedule.usd, title="of the schedule's cost", unit="%"),
+        Column("within", lambda row: row.within, title="requests within levels", unit="%"),
+        Column("started", lambda row: row.started, "{:,}".format, "copies started"),
+    )
+    return table_of(columns, (static, own, *schedule.autoscaled) if schedule.autoscaled else ())
 
 
 _six_digits = "{:,.6g}".format

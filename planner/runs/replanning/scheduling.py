@@ -16,6 +16,7 @@ from planner.errors import InputError
 from planner.files.plan.stored_schedules import PLANS_FOLDER, SCHEDULE_FILE, level_names, schedule_digest, schedule_text
 from planner.files.records import fields_of, read_record
 from planner.files.sections import top_level
+from planner.replanning.days.autoscaled import autoscaled, require_hourly
 from planner.replanning.days.replaying import WindowReplay, replay_schedule
 from planner.replanning.days.rolling_horizons import rolling_schedule
 from planner.replanning.days.transitions import with_transitions
@@ -47,7 +48,8 @@ Settings = TypeVar("Settings")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRequest:
     """What is asked for. `first`, `after`: windows of the series that are judged (None: from the first that can be
-    forecast, to the last). `replay`: None where windows are not replayed."""
+    forecast, to the last). `replay`: None where windows are not replayed. `autoscaled`: beside fleets that follow the
+    load."""
 
     scenario: Scenario
     series: RateSeries
@@ -58,6 +60,7 @@ class ScheduleRequest:
     first: int | None = None
     after: int | None = None
     replay: WindowReplay | None = None
+    autoscaled: bool = False
     trace: RequestTrace | LengthProfile | None = None
 
 
@@ -68,6 +71,8 @@ def make_schedule(request: ScheduleRequest, listen: Listen = lambda _: None) -> 
     the rates within the levels.
     """
     request = _within_bounds(request)
+    if request.autoscaled:
+        require_hourly(request.tariff, request.series)
     planned = count(1)
 
     def planner(scenario: Scenario) -> Plan:
@@ -86,6 +91,8 @@ def make_schedule(request: ScheduleRequest, listen: Listen = lambda _: None) -> 
         return plan
 
     schedule = with_transitions(_scheduled(request, planner, replanner), request.scenario, request.change)
+    if request.autoscaled:
+        schedule = autoscaled(schedule, request.change)
     if request.replay is None:
         return schedule
     trace = request.scenario.workload if request.trace is None else request.trace
@@ -254,6 +261,7 @@ def schedule_summary(schedule: Schedule) -> dict[str, object]:
         "reserved": dict(schedule.reserved),
         "levels": schedule_tables.levels(schedule, names).records(),
         "changes": schedule_tables.changes(schedule, names).records(),
+        "autoscaled": schedule_tables.followers(schedule).records(),
         "notes": schedule_tables.notes(schedule),
     }
 

@@ -31,6 +31,7 @@ from planner.files import catalog
 FILE = "monitoring.yaml"
 API_VERSION = "monitoring.coreos.com/v1"
 POD_MONITOR, RULE = "PodMonitor", "PrometheusRule"
+RULE_KIND = (API_VERSION, RULE)
 TARGET_LABELS = (ISLAND_LABEL, PHASE_LABEL, PART_OF_LABEL)
 METRICS_PATH = "/metrics"
 
