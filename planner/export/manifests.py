@@ -102,6 +102,7 @@ def deployment_of(
         intervals=island_intervals(plan),
         router=router_named(router, chosen_target, chosen_engine.name),
         applied=chosen_target.applied,
+        exemptions=chosen_target.exemptions,
         slowest_step_ms=slowest_step_ms(plan),
     )
     return with_ranks(unranked, chosen_target, pods)

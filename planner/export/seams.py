@@ -12,6 +12,7 @@ from planner.export.engines.seam import Engine, Launch
 from planner.export.found import Kind
 from planner.export.islands import ServingIsland
 from planner.export.objects.names import weights_location
+from planner.export.objects.security.exemptions import Exemption
 from planner.export.options import ExportOptions
 
 
@@ -22,7 +23,7 @@ class Deployment:
     `grid`: the uniform grid that the plan's routing table is on, where it is on one; for routers that can run no other.
     `intervals`: island -> the lengths (start, end; tokens) that it serves, of those that serve one interval.
     `router`: who executes the routing; None: whoever reads the routing table. `unrouted`: why the target's own router
-    does not. `applied`: as of the target. `slowest_step_ms`: of each phase that the plan routes.
+    does not. `applied`, `exemptions`: as of the target. `slowest_step_ms`: of each phase that the plan routes.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Deployment:
     intervals: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     router: "Router | None" = None
     applied: bool = True
+    exemptions: tuple[Exemption, ...] = ()
     unrouted: str = ""
     slowest_step_ms: Mapping[Phase, float] = field(default_factory=dict)
 
@@ -255,7 +257,7 @@ class Target:
     `processes`: how it starts programs of routers; None where it cannot. `steps`: how its engines are started, where
     not by `kubectl apply`. `pods_of`: how evictions of an island's pods can be bounded; None where nothing is evicted.
     `rank_obstacle`: why attention ranks of an island cannot be endpoints there; None: they can wherever the engine
-    gives them ports.
+    gives them ports. `exemptions`: what all of its pods cannot do without.
     """
 
     name: str
@@ -270,6 +272,7 @@ class Target:
     steps: TellSteps | None = None
     pods_of: SelectPods | None = None
     rank_obstacle: RankObstacle | None = None
+    exemptions: tuple[Exemption, ...] = ()
 
     def model_name(self, model: ModelSpec, /) -> str:
         """What its engines call the model by themselves. Raises InputError where weights lie nowhere."""

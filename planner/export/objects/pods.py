@@ -13,9 +13,17 @@ from planner.export.islands import ServingIsland
 from planner.export.objects.names import check_node_selector, label_value
 from planner.export.objects.operating.domains import container_claims, pod_claims
 from planner.export.objects.operating.draining import drain_arguments, engine_finishes, grace_seconds, lifecycle
-from planner.export.objects.operating.network import network_environment, network_limits, privileges
+from planner.export.objects.operating.network import network_environment, network_limits
 from planner.export.objects.operating.probes import probes
 from planner.export.objects.scheduling import pod_annotations, pod_scheduling, queue_labels, spread, tolerations
+from planner.export.objects.security.confinement import (
+    engine_context,
+    engine_folders,
+    engine_mounts,
+    engine_variables,
+    pod_context,
+)
+from planner.export.objects.security.hardening import bounded
 from planner.export.objects.weights import model_environment, model_mounts, model_volumes, waiting
 from planner.export.options import image_is_pinned
 from planner.export.seams import Deployment
@@ -136,9 +144,10 @@ def pod_template(
     spec: dict[str, Any] = {
         "containers": [_container(island, deployment, launch, leads)],
         "tolerations": tolerations(resource, deployment.plan.scenario.placement),
-        "volumes": [_shared_memory(deployment), *model_volumes(deployment)],
+        "volumes": [_shared_memory(deployment), *engine_folders(island, deployment), *model_volumes(deployment)],
         "terminationGracePeriodSeconds": grace_seconds(island, deployment),
         **_before(island, deployment),
+        **pod_context(island, deployment),
         **pod_claims(island, deployment),
     }
     if island.gpu.node_selector:
@@ -156,7 +165,8 @@ def pod_template(
 
 def _before(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
     """Init containers, which have the engine's image: nodes fetch it anyway."""
-    containers = waiting(island.weights, deployment.options, engine_image(island, deployment))
+    image, exemptions = engine_image(island, deployment), deployment.engine.exemptions(island)
+    containers = waiting(island.weights, deployment.options, image, exemptions)
     return {"initContainers": containers} if containers else {}
 
 
@@ -173,7 +183,11 @@ def _container(island: ServingIsland, deployment: Deployment, launch: Launch, le
             *drain_arguments(island, deployment, leads=leads),
         ],
     }
-    variables = [*_environment(command), *model_environment(island, deployment)]
+    variables = [
+        *_environment(command),
+        *engine_variables(island, deployment),
+        *model_environment(island, deployment),
+    ]
     if environment := [*variables, *network_environment(island, deployment)]:
         container["env"] = environment
     if answers:
@@ -181,10 +195,11 @@ def _container(island: ServingIsland, deployment: Deployment, launch: Launch, le
         container |= probes(island, deployment, launch)
     return container | {
         **lifecycle(island, deployment, finishes=engine_finishes(island, leads=leads)),
-        "resources": {"limits": pod_limits(island, deployment), **container_claims(island, deployment)},
-        **privileges(island, deployment),
+        "resources": bounded(pod_limits(island, deployment)) | container_claims(island, deployment),
+        "securityContext": engine_context(island, deployment),
         "volumeMounts": [
             {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108  # a mount point, no file
+            *engine_mounts(island, deployment),
             *model_mounts(island, deployment),
         ],
     }
@@ -197,7 +212,7 @@ def _environment(command: PodCommand) -> list[dict[str, Any]]:
 
 
 def pod_limits(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
-    """The resources of one pod of the island, in whole CPUs: requests default to limits, so the pod's class is
+    """The resources of one pod of the island, in whole CPUs: requests are the same, so the pod's class is
     Guaranteed where no controller adds containers.
 
     Raises:

@@ -45,6 +45,7 @@ from planner.export.objects.pods import (
     router_labels,
 )
 from planner.export.objects.scheduling import queue_labels, spread
+from planner.export.objects.security.exemptions import CHART_SIDECAR
 from planner.export.objects.weights import model_volume_gib, model_volumes
 from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import island_annotations
@@ -69,6 +70,7 @@ _TARGET_PORT = 8200  # where a decode engine listens behind its sidecar
 _SIDECAR = "ghcr.io/llm-d/llm-d-routing-sidecar:v0.7.1"
 _CONNECTORS = {"vllm": "nixlv2", "sglang": "sglang"}
 _ACCELERATORS = {GPU_RESOURCES["NVIDIA"]: "nvidia", GPU_RESOURCES["AMD"]: "amd"}
+_EXTRA = ("affinity", "securityContext", "automountServiceAccountToken")  # of the pod, without a value of their own
 _SHOWN_LABELS = (ENGINE_LABEL, ISLAND_LABEL, PHASE_LABEL, GPU_LABEL)
 
 
@@ -122,7 +124,8 @@ def _comments(pair: IslandPair, deployment: Deployment, launches: dict[str, Laun
         )
     for island in pair.islands:
         notes = (*packing_notes(island, deployment), *launches[island.id].notes)
-        notes = (*operating_notes(island, deployment), *notes)
+        exempt = (CHART_SIDECAR,) if island.phase is Phase.DECODE else ()
+        notes = (*operating_notes(island, deployment, exempt), *notes)
         lines += island_comments(island, deployment, (*notes, *_class_notes(island, deployment)))
         if island.grouping.pods > 1 and not island.by_rank:
             lines.append(
@@ -203,7 +206,7 @@ def _role(island: ServingIsland | None, deployment: Deployment, launches: dict[s
     launch, pod = launches[island.id], pod_template(island, deployment, launches[island.id])
     every, container = labels(island, deployment), pod["spec"]["containers"][0]
     command, arguments = _command(island, deployment, launch)
-    extra = {"affinity": pod["spec"]["affinity"]} if "affinity" in pod["spec"] else {}
+    extra = {key: pod["spec"][key] for key in _EXTRA if key in pod["spec"]}
     # one template for leader and workers: none of them may end before the leader's requests are done
     alike = launch.worker is None or island.by_rank
     end = container if alike else lifecycle(island, deployment, finishes=False)

@@ -26,6 +26,8 @@ from planner.export.objects.operating.draining import drain_seconds, grace_secon
 from planner.export.objects.operating.network import network_notes
 from planner.export.objects.pods import ENGINE_LABEL, check_gpus_told_apart, found_pod, island_pods
 from planner.export.objects.scheduling import packing
+from planner.export.objects.security.confinement import confinement_notes
+from planner.export.objects.security.exemptions import DYNAMO_DISCOVERY
 from planner.export.objects.weights import weights_note
 from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import part_path, read_part
@@ -61,8 +63,7 @@ def _manifests(deployment: Deployment, /) -> TargetFiles:
     """
     _check_options(deployment)
     check_gpus_told_apart(deployment)
-    images = DYNAMO_ENGINES[deployment.engine.name].images
-    deployment = replace(deployment, engine=replace(deployment.engine, images=images))
+    deployment = replace(deployment, engine=DYNAMO_ENGINES[deployment.engine.name].within(deployment.engine))
     if any(island.mixed for island in deployment.islands):
         _check_mixed(deployment)
         return _one_pool(deployment)
@@ -193,7 +194,12 @@ def _operating_notes(island: ServingIsland, deployment: Deployment) -> tuple[str
     ]
     if island.grouping.pods > 1:
         notes.append("All nodes of a copy are told to end at once, and requests under way may be cut off.")
-    return (*notes, weights_note(island.weights, deployment.options), *network_notes(island, deployment))
+    return (
+        *notes,
+        weights_note(island.weights, deployment.options),
+        *confinement_notes(island, deployment),
+        *network_notes(island, deployment),
+    )
 
 
 def _service(graph: str, component: str) -> str:
@@ -278,4 +284,5 @@ DYNAMO = Target(
     unheeded=("compute_domains", "served_names", "monitoring", "autoscaling", "prometheus"),
     by_grid=True,
     rank_obstacle=_rank_obstacle,
+    exemptions=(DYNAMO_DISCOVERY,),
 )
