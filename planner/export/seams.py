@@ -128,7 +128,7 @@ class RouterProcess:
     `more_ports`: further ones, (name, number), at which other programs of the router reach it.
     `watches_pods`: it asks the API server for pods by label. `resolves`: islands whose pods it finds by name, so that
     `pods_service` of each, and of each rank, has to resolve to all of them. `image` holds the program. `grace_s`: how
-    long requests in flight may take once it is told to end.
+    long requests in flight may take once it is told to end. `secrets`: variables, each with name and key of a Secret.
     """
 
     name: str
@@ -144,6 +144,7 @@ class RouterProcess:
     cpus: int = 1
     memory_mib: int = 1024
     grace_s: int = 60
+    secrets: tuple[tuple[str, tuple[str, str]], ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -225,7 +226,8 @@ class Router:
     model (None: whatever they do). `inner`: its configuration inside a target's own object. `steps`: what is to be done
     for it that is not `kubectl apply`. `counts_bytes`: it can, where that is asked for. `rank_obstacle`: why it cannot
     choose among the attention ranks of an island; None: it chooses servers, and leaves ranks to their engines.
-    `keeps_lanes`: it pairs no engines of different versions while these are upgraded.
+    `keeps_lanes`: it pairs no engines of different versions while these are upgraded. `passes_key`: requests reach
+    engines with the key that clients give, and none without.
     """
 
     name: str
@@ -242,6 +244,18 @@ class Router:
     counts_bytes: bool = False
     rank_obstacle: RankObstacle | None = None
     keeps_lanes: bool = False
+    passes_key: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkFacts:
+    """What NetworkPolicies have to know of a target's pods. `egress`: all that they reach is known here, and no
+    operator tells them more. `together`: whatever is of a plan speaks with each other, routers and engines alike, and
+    requests come in at `entry_port`."""
+
+    egress: bool = True
+    together: bool = False
+    entry_port: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +271,7 @@ class Target:
     `processes`: how it starts programs of routers; None where it cannot. `steps`: how its engines are started, where
     not by `kubectl apply`. `pods_of`: how evictions of an island's pods can be bounded; None where nothing is evicted.
     `rank_obstacle`: why attention ranks of an island cannot be endpoints there; None: they can wherever the engine
-    gives them ports. `exemptions`: what all of its pods cannot do without.
+    gives them ports. `exemptions`: what all of its pods cannot do without. `network`: who speaks to them.
     """
 
     name: str
@@ -273,6 +287,7 @@ class Target:
     pods_of: SelectPods | None = None
     rank_obstacle: RankObstacle | None = None
     exemptions: tuple[Exemption, ...] = ()
+    network: NetworkFacts = field(default_factory=NetworkFacts)
 
     def model_name(self, model: ModelSpec, /) -> str:
         """What its engines call the model by themselves. Raises InputError where weights lie nowhere."""

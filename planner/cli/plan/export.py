@@ -9,6 +9,8 @@ import typer
 
 from planner.cli import screen
 from planner.cli.plan import fleet_folders, saved_runs
+from planner.cli.plan.policy_options import PolicyOptions
+from planner.cli.program.option_records import with_records
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -110,6 +112,7 @@ TARGETS = "lws, kubernetes, disaggregatedset, dynamo, llm-d, kserve, kueue or sc
 NOT_CHECKED = "Not checked: the operators' CEL rules, admission webhooks, and whether nodes are free."
 
 
+@with_records
 def command(
     context: typer.Context,
     run: Annotated[Path | None, typer.Argument(help="A run folder, or its plan.json.")] = None,
@@ -210,6 +213,8 @@ def command(
         typer.Option(help="none, hpa or keda: autoscalers with the plan's bounds. [default: none]", show_default=False),
     ] = "",
     prometheus: Annotated[str, typer.Option(help="Where keda asks, as http://prometheus.monitoring.svc:9090.")] = "",
+    *,
+    policies: PolicyOptions,
     check: Annotated[
         Path | None,
         typer.Option(help="Write nothing: compare this folder with what RUN exports, or the run that it lies in."),
@@ -249,7 +254,7 @@ def command(
         )
     plan = saved_runs.read_run(run)
     options = export_options(
-        plan.scenario.deploy,
+        policies.given(plan.scenario.deploy),
         target=target,
         router=router,
         name=name,

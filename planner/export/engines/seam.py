@@ -106,7 +106,8 @@ class Engine:
     `program`: its program in words. `http_port`: where it listens without `--port`. `drain_flag`: by which it goes on
     for so many seconds, when told to end, with the requests that it has; empty: it does so by itself. `images`: of the
     version that a deployment is for, by GPU family, else by vendor (upper case); `user` of `group` runs them (None:
-    their own), and `exemptions` are what they cannot do without. `rank_obstacle`: why the attention
+    their own), and `exemptions` are what they cannot do without. `key_variable`: where it reads the key that it asks
+    requests for, with `key_arguments`; empty: it asks for none. `rank_obstacle`: why the attention
     ranks of an island cannot have a port each; empty where they can. `by_rank`: whether those of a command line have,
     and `answering_ports`: all ports at which it takes requests.
     """
@@ -124,3 +125,5 @@ class Engine:
     user: int | None = GROUP
     group: int = GROUP
     exemptions: Callable[[ServingIsland], tuple[Exemption, ...]] = _untold
+    key_variable: str = ""
+    key_arguments: tuple[str, ...] = ()

@@ -315,4 +315,6 @@ SGLANG = Engine(
     rank_obstacle=_rank_obstacle,
     answering_ports=_answering_ports,
     exemptions=sglang_exemptions,
+    key_variable="SGLANG_API_KEY",  # a name of ours: the flag alone is read
+    key_arguments=("--api-key=$(SGLANG_API_KEY)",),
 )

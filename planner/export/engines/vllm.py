@@ -393,4 +393,5 @@ VLLM = Engine(
     answering_ports=answering_ports,
     group=0,
     exemptions=vllm_exemptions,
+    key_variable="VLLM_API_KEY",
 )

@@ -24,8 +24,8 @@ from planner.export.objects.security.confinement import (
     pod_context,
 )
 from planner.export.objects.security.hardening import bounded
-from planner.export.objects.weights import model_environment, model_mounts, model_volumes, waiting
-from planner.export.options import image_is_pinned
+from planner.export.objects.weights import model_environment, model_mounts, model_volumes, secret_variable, waiting
+from planner.export.options import api_key_of, chosen_image, image_is_pinned
 from planner.export.seams import Deployment
 from planner.export.templating import object_of
 
@@ -60,9 +60,8 @@ def engine_image(island: ServingIsland, deployment: Deployment) -> str:
         ExportError: the engine has no pinned image for the GPUs, and the options name none.
     """
     vendor = island.gpu.vendor.upper()
-    chosen = {key.upper(): image for key, image in deployment.options.images}
     images = deployment.engine.images
-    image = chosen.get(vendor) or images.get(island.gpu.family) or images.get(vendor)
+    image = chosen_image(deployment.options, vendor, images.get(island.gpu.family) or images.get(vendor))
     if image is None:
         raise ExportError(
             f"Island {island.id}, engine {deployment.engine.name}: no image is known for {island.gpu.vendor} GPUs.",
@@ -173,6 +172,7 @@ def _before(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
 def _container(island: ServingIsland, deployment: Deployment, launch: Launch, leads: bool) -> dict[str, Any]:
     command, answers = launch.leader if leads else launch.worker, leads or island.by_rank
     assert command is not None
+    api_key = api_key_of(deployment.options) if answers else None
     container: dict[str, Any] = {
         "name": "engine",
         "image": engine_image(island, deployment),
@@ -180,6 +180,7 @@ def _container(island: ServingIsland, deployment: Deployment, launch: Launch, le
         "args": [
             *command.arguments,
             *(_router_flags(deployment) if answers else []),
+            *(deployment.engine.key_arguments if api_key else ()),
             *drain_arguments(island, deployment, leads=leads),
         ],
     }
@@ -187,6 +188,7 @@ def _container(island: ServingIsland, deployment: Deployment, launch: Launch, le
         *_environment(command),
         *engine_variables(island, deployment),
         *model_environment(island, deployment),
+        *([secret_variable(deployment.engine.key_variable, api_key)] if api_key else []),
     ]
     if environment := [*variables, *network_environment(island, deployment)]:
         container["env"] = environment

@@ -19,6 +19,7 @@ from planner.export.objects.pods import PART_OF_LABEL, labels
 from planner.export.objects.security.confinement import confinement_words
 from planner.export.objects.security.exemptions import WATCHED_PODS
 from planner.export.objects.security.hardening import bounded, confined, confined_pod
+from planner.export.objects.weights import secret_variable
 from planner.export.seams import CONFIG_FOLDER, Deployment, RouterProcess
 from planner.export.templating import objects_of
 
@@ -103,6 +104,7 @@ def program_objects(
         selector={PROGRAM_LABEL: process.name},
         config=dict(process.config),
         config_path=_CONFIG_PATH,
+        secrets=[secret_variable(variable, secret) for variable, secret in process.secrets],
         confined=confined_pod(token=process.watches_pods),
         context=confined(user=NOBODY, group=NOBODY),
         resources=bounded({"cpu": process.cpus, "memory": f"{process.memory_mib}Mi"}),

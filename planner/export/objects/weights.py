@@ -94,10 +94,13 @@ def mark_of(weights: str) -> str:
 def token_environment(options: ExportOptions) -> list[dict[str, Any]]:
     """The token by reference; empty where no Secret is named."""
     secret = secret_of(options)
-    if secret is None:
-        return []
+    return [secret_variable(TOKEN, secret)] if secret else []
+
+
+def secret_variable(variable: str, secret: tuple[str, str]) -> dict[str, Any]:
+    """A variable with what a Secret (name, key) holds."""
     name, key = secret
-    return [{"name": TOKEN, "valueFrom": {"secretKeyRef": {"name": name, "key": key}}}]
+    return {"name": variable, "valueFrom": {"secretKeyRef": {"name": name, "key": key}}}
 
 
 def reading_environment(source: Source, options: ExportOptions) -> list[dict[str, Any]]:

@@ -273,4 +273,5 @@ LLM_D = Router(
     rank_obstacle=_rank_obstacle,
     inner=_inner,
     steps=_steps,
+    passes_key=True,  # picker and sidecar leave a request's headers alone
 )

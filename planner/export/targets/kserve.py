@@ -52,7 +52,8 @@ from planner.export.objects.scheduling import packing, queue_labels, spread
 from planner.export.objects.security.confinement import confinement_notes, engine_mounts
 from planner.export.objects.security.exemptions import GROUP_PRESETS, POOL_CHECK, Exemption
 from planner.export.objects.security.hardening import scratch_volumes
-from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
+from planner.export.options import chosen_image
+from planner.export.seams import Deployment, Endpoint, NetworkFacts, Target, TargetFiles
 from planner.export.summary import part_annotations
 from planner.export.targets.inference_services import (
     API_VERSION,
@@ -275,8 +276,7 @@ def _pod(
 
 
 def _image(island: ServingIsland, deployment: Deployment) -> str:
-    chosen = {vendor.upper(): image for vendor, image in deployment.options.images}.get(island.gpu.vendor.upper())
-    image = chosen or _IMAGES.get(gpu_resource(island))
+    image = chosen_image(deployment.options, island.gpu.vendor, _IMAGES.get(gpu_resource(island)))
     if image is None:
         raise ExportError(
             f"Island {island.id}, target kserve: no image is known for {island.gpu.vendor} GPUs.",
@@ -327,8 +327,9 @@ KSERVE = Target(
     ),
     unheeded=(
         *("namespace", "weights", "hf_secret", "compute_domains"),
-        *("monitoring", "autoscaling", "prometheus"),  # KServe scrapes and scales by itself
+        *("monitoring", "autoscaling"),  # KServe scrapes and scales by itself
     ),
     named=True,
+    network=NetworkFacts(egress=False),
     rank_obstacle=_rank_obstacle,
 )

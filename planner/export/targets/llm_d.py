@@ -47,6 +47,7 @@ from planner.export.objects.pods import (
 from planner.export.objects.scheduling import queue_labels, spread
 from planner.export.objects.security.exemptions import CHART_SIDECAR
 from planner.export.objects.weights import model_volume_gib, model_volumes
+from planner.export.options import pinned
 from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import island_annotations
 from planner.export.targets.llm_d_releases import (
@@ -166,7 +167,7 @@ def _values(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch
         labels=_release_labels(pair, deployment),
         accelerator=_ACCELERATORS[gpu_resource(pair.islands[0])],
         service_port=SERVICE_PORT,
-        sidecar=_SIDECAR,
+        sidecar=pinned(deployment.options, _SIDECAR),
         target_port=_TARGET_PORT,
         connector="" if pair.mixed else _CONNECTORS[deployment.engine.name],
         prefill=_role(pair.prefill, deployment, launches),
@@ -341,7 +342,7 @@ LLM_D = Target(
     engines=("vllm", "sglang"),
     manifests=_manifests,
     # its pods bear no labels of islands, which metrics and scalers would need
-    unheeded=("namespace", "compute_domains", "monitoring", "autoscaling", "prometheus"),
+    unheeded=("namespace", "compute_domains", "monitoring", "autoscaling"),
     pods_of=_pods_of,
     kinds=(
         Kind(

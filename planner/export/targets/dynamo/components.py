@@ -32,6 +32,7 @@ from planner.export.objects.security.confinement import (
 )
 from planner.export.objects.security.hardening import bounded, confined
 from planner.export.objects.weights import model_environment, model_mounts, model_volumes, waiting
+from planner.export.options import chosen_image
 from planner.export.seams import Deployment
 from planner.export.summary import PREFIX, part_annotations
 from planner.export.targets.dynamo.engines import (
@@ -235,8 +236,8 @@ def _service(
 
 def _plain_image(deployment: Deployment) -> str:
     """Routers need no GPU: the image for NVIDIA's, which is there by default."""
-    chosen = {vendor.upper(): image for vendor, image in deployment.options.images}
-    return chosen.get("NVIDIA") or deployment.engine.images["NVIDIA"]
+    default = deployment.engine.images["NVIDIA"]
+    return chosen_image(deployment.options, "NVIDIA", default) or default
 
 
 def container_gpus(component: Mapping[str, Any]) -> int:

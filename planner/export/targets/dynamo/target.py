@@ -29,7 +29,7 @@ from planner.export.objects.scheduling import packing
 from planner.export.objects.security.confinement import confinement_notes
 from planner.export.objects.security.exemptions import DYNAMO_DISCOVERY
 from planner.export.objects.weights import weights_note
-from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
+from planner.export.seams import Deployment, Endpoint, NetworkFacts, Target, TargetFiles
 from planner.export.summary import part_path, read_part
 from planner.export.targets.dynamo.components import (
     API_VERSION,
@@ -281,8 +281,9 @@ DYNAMO = Target(
         ),
     ),
     # its operator scrapes, and scales by adapters of its own; its GlobalRouter registers one name, that of the weights
-    unheeded=("compute_domains", "served_names", "monitoring", "autoscaling", "prometheus"),
+    unheeded=("compute_domains", "served_names", "api_key_secret", "monitoring", "autoscaling"),
     by_grid=True,
     rank_obstacle=_rank_obstacle,
     exemptions=(DYNAMO_DISCOVERY,),
+    network=NetworkFacts(egress=False, together=True, entry_port=8000),
 )
