@@ -374,7 +374,7 @@ class PlannedDeployment:
             self.record,
             target=target,
             engine=engine,
-            options=replace(chosen, digests=tuple(pin.items())) if pin else chosen,
+            options=replace(chosen, image_digests=tuple(pin.items())) if pin else chosen,
             cells=CELLS if cells is None else cells,
             router=router,
         )

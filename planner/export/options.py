@@ -169,7 +169,7 @@ def chosen_image(options: ExportOptions, key: str, default: str | None) -> str |
 
 def pinned(options: ExportOptions, image: str) -> str:
     """The image by its digest, where the options have it."""
-    digest = dict(options.digests).get(image)
+    digest = dict(options.image_digests).get(image)
     return f"{image}@{digest}" if digest and "@" not in image else image
 
 
@@ -179,10 +179,10 @@ def check_pinned(options: ExportOptions, images: Iterable[str]) -> None:
     Raises:
         InputError: naming all of them.
     """
-    missing = sorted({image for image in images if "@" not in image}) if options.digests else []
+    missing = sorted({image for image in images if "@" not in image}) if options.image_digests else []
     if missing:
         raise InputError(
-            f"deploy.digests: must have the digest of every image, got none of {', '.join(missing)}.",
+            f"deploy.image_digests: must have the digest of every image, got none of {', '.join(missing)}.",
             hint="Add `IMAGE: sha256:...` for each; `docker buildx imagetools inspect IMAGE` shows it.",
         )
 
@@ -325,11 +325,11 @@ def _check_images(options: ExportOptions) -> None:
                 f"deploy.images[{vendor}]: must name a fixed tag or a sha256 digest, got {image!r}.",
                 hint="Write it as registry/name:version.",
             )
-    for image, digest in options.digests:
+    for image, digest in options.image_digests:
         name = _IMAGE.fullmatch(image)
         if name is None or name["digest"] or not _DIGEST.fullmatch(digest):
             raise InputError(
-                f"deploy.digests[{image}]: must be an image's name and tag, and sha256: with 64 hexadecimal digits, "
-                f"got {digest!r}.",
+                f"deploy.image_digests[{image}]: must be an image's name and tag, and sha256: with 64 "
+                f"hexadecimal digits, got {digest!r}.",
                 hint="For example vllm/vllm-openai:v0.33.0: sha256:...",
             )

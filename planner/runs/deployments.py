@@ -17,7 +17,7 @@ from planner.files.cluster.flextopo_files import flextopo_document
 from planner.plans.provenance import planner_version
 from planner.plans.router_grid import CELLS, MOST_CELLS, grid_of
 from planner.runs import runbook
-from planner.runs.kustomizing import kustomization_files
+from planner.runs.replanning.kustomizing import kustomization_files
 from planner.runs.replays.router_losses import routed_plan, router_loss
 
 DEFAULT_TARGET = "lws"

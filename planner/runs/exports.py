@@ -12,7 +12,7 @@ from planner.export.checking.carrying import engines_of, with_engines
 from planner.export.objects.documents import yaml_text
 from planner.plans.provenance import planner_version
 from planner.runs.deployments import render_plan
-from planner.runs.kustomizing import kustomization_files
+from planner.runs.replanning.kustomizing import kustomization_files
 
 MANIFESTS = "manifests/"
 """Where a run folder has its export."""

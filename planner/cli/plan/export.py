@@ -9,8 +9,8 @@ import typer
 
 from planner.cli import screen
 from planner.cli.plan import fleet_folders, saved_runs
-from planner.cli.plan.policy_options import PolicyOptions
 from planner.cli.program.option_records import with_records
+from planner.cli.program.policy_options import PolicyOptions
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ def command(
         )
     plan = saved_runs.read_run(run)
     options = export_options(
-        policies.given(plan.scenario.deploy),
+        policies.applied_to(plan.scenario.deploy),
         target=target,
         router=router,
         name=name,

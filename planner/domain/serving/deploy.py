@@ -47,9 +47,9 @@ class DeploySettings:
     `ranks`: what a router chooses among: `rank`, every attention rank at a port of its own; `server`, copies of the
     model, whose engines share requests out over their ranks; `auto`: ranks where engine, target and router all can.
     `monitoring`: a PodMonitor and a PrometheusRule beside the rest, for clusters with the Prometheus operator.
-    `digests`: (image, sha256:...) pairs; where there are any, every image is written by its digest. `api_key_secret`:
-    the Secret with the key that engines ask for, NAME or NAME:KEY. `network_policies`: who may speak to whom, in the
-    pods' namespace; `client_namespaces`: from where requests come, besides; empty: from anywhere.
+    `image_digests`: (image, sha256:...) pairs; where there are any, every image is written by its digest.
+    `api_key_secret`: the Secret with the key that engines ask for, NAME or NAME:KEY. `network_policies`: who may speak
+    to whom, in the pods' namespace; `client_namespaces`: from where requests come, besides; empty: from anywhere.
     `autoscaling`: an autoscaler for each island, hpa or keda; the latter asks at `prometheus` (http or https).
     """
 
@@ -90,7 +90,7 @@ class DeploySettings:
     ranks: Annotated[str, OneOf(ENDPOINTS), Key("endpoints of routers: rank or server", sparse=True)] = "auto"
     served_names: Annotated[tuple[str, ...], Key("what requests may call the model, too", sparse=True)] = ()
     monitoring: Annotated[bool, Key("PodMonitor and PrometheusRule, too", sparse=True)] = False
-    digests: Annotated[tuple[tuple[str, str], ...], Mapped(), Key("of images, by name and tag", sparse=True)] = ()
+    image_digests: Annotated[tuple[tuple[str, str], ...], Mapped(), Key("of images, by name and tag", sparse=True)] = ()
     api_key_secret: Annotated[str, Key("Secret with the engines' key, NAME:KEY", sparse=True)] = ""
     network_policies: Annotated[bool, Key("who may speak to whom", sparse=True)] = True
     client_namespaces: Annotated[tuple[str, ...], Key("from where requests come", sparse=True)] = ()

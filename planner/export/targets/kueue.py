@@ -233,7 +233,7 @@ _UNHEEDED = (
     "api_key_secret",
     "network_policies",
     "client_namespaces",
-    "digests",
+    "image_digests",
     "shared_memory_gib",
     "pin_nodes",
     "priority_class",

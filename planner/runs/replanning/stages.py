@@ -20,7 +20,7 @@ from planner.export.objects.documents import yaml_text
 from planner.files import catalog
 from planner.files.disk.strict_yaml import parse_yaml
 from planner.files.records import read_record, record_document
-from planner.runs.kustomizing import WAVE, kustomization
+from planner.runs.replanning.kustomizing import WAVE, kustomization
 from planner.runs.runbook import wave_of
 
 FOLDER, GATE, APPLICATION = "stages", "gate.yaml", "argocd-application.yaml"

@@ -81,4 +81,4 @@ def scratch_volumes(downloads: ModelSpec | None = None) -> list[dict[str, Any]]:
 
 def bounded(limits: Mapping[str, Any]) -> dict[str, Any]:
     """Requests like the limits, said: class Guaranteed where no controller adds containers."""
-    return {"requests": dict(limits), "limits": dict(limits)}
+    return {"limits": dict(limits), "requests": dict(limits)}

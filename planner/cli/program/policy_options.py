@@ -29,12 +29,12 @@ class PolicyOptions:
         bool, typer.Option("--no-network-policies", help="No NetworkPolicies: anybody may speak to engines.")
     ] = False
 
-    def given(self, settings: "DeploySettings") -> "DeploySettings":
+    def applied_to(self, settings: "DeploySettings") -> "DeploySettings":
         """The settings with what was typed in their place. InputError where the file is no such YAML."""
         from planner import files
 
         typed = {
-            "digests": files.load_digests(self.pin) if self.pin else (),
+            "image_digests": files.load_digests(self.pin) if self.pin else (),
             "api_key_secret": self.api_key_secret,
             "client_namespaces": tuple(self.client_namespace or ()),
         }
