@@ -7,7 +7,7 @@ deeper, and a role of them is a pod's template.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from quick_yaml import load_documents
@@ -124,11 +124,12 @@ manifests have none."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPod:
-    """A pod's template in a file, and its containers, those that begin among them."""
+    """A pod's template in a file, with its labels, and its containers, those that begin among them."""
 
     file: str
     path: str
     spec: Pod
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def containers(self) -> list[Container]:
@@ -140,24 +141,25 @@ class FoundPod:
 def pods_of(files: Mapping[str, str]) -> list[FoundPod]:
     """Every template of a pod in files, name -> text."""
     return [
-        FoundPod(file=name, path=path, spec=spec)
+        FoundPod(file=name, path=path, spec=spec, labels=labels)
         for name, text in files.items()
         if name.endswith((".yaml", ".yml"))
         for body in load_documents(text)
-        for path, spec in _templates(body, "")
+        for path, labels, spec in _templates(body, "", {})
     ]
 
 
-def _templates(value: Any, path: str) -> Iterator[tuple[str, Pod]]:
+def _templates(value: Any, path: str, labels: Mapping[str, str]) -> Iterator[tuple[str, Mapping[str, str], Pod]]:
     if isinstance(value, dict):
         if isinstance(value.get("containers"), list):
-            yield path, value
+            yield path, labels, value
             return
+        own_labels = (value.get("metadata") or {}).get("labels", labels)
         for key, inner in value.items():
-            yield from _templates(inner, f"{path}.{key}" if path else str(key))
+            yield from _templates(inner, f"{path}.{key}" if path else str(key), own_labels)
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from _templates(inner, f"{path}.{number}")
+            yield from _templates(inner, f"{path}.{number}", labels)
 
 
 def refused(pod: FoundPod, level: str) -> set[tuple[str, str]]:
