@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pod_security
@@ -182,3 +183,9 @@ def test_the_standards_are_told_to_go_by_the_pods_own_context_where_a_container_
     bare = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     spec["containers"] = [{"name": "c", "image": "i", "securityContext": bare}]
     assert not pod_security.refused(FoundPod(file="f", path="p", spec=spec), "restricted")
+
+
+def test_the_guide_has_the_list() -> None:
+    guide = (Path(__file__).parents[2] / "planner/cli/docs/guides/manifests.md").read_text()
+    rows = {f"| {row.who} | {', '.join(f'`{name}`' for name in sorted(row.opens))} | {row.why} |" for row in EXEMPTIONS}
+    assert rows <= set(guide.splitlines())

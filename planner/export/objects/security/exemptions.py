@@ -53,9 +53,9 @@ SGLANG_IMAGE = Exemption(
     level=Level.BASELINE,
 )
 VLLM_BEFORE_USERS = Exemption(
-    name="vllm-image-before-0.26",
+    name="vllm-image-before-users",
     opens=frozenset({ROOT}),
-    who="engine vllm before 0.26",
+    who="engine vllm in versions whose image has no user of its own",
     why="the image's Python lies in root's folder",
     source="vllm-project/vllm pull request 40275 of May 2026; docs/deployment/docker.md, Run as a non-root user",
     level=Level.BASELINE,
