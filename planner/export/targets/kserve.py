@@ -68,6 +68,7 @@ from planner.export.targets.inference_services import (
     SERVICE_PORT,
     SIDECAR_COMMAND,
     inference_workloads,
+    picked_entry,
 )
 from planner.export.targets.lws import RENDEZVOUS
 from planner.export.targets.pairs import IslandPair, island_pairs, refuse_templates
@@ -332,4 +333,5 @@ KSERVE = Target(
     named=True,
     network=NetworkFacts(egress=False),
     rank_obstacle=_rank_obstacle,
+    entry=picked_entry,
 )

@@ -34,7 +34,7 @@ def exemptions_of(island: ServingIsland, deployment: Deployment) -> tuple[Exempt
     return (
         *_of_engine(island, deployment),
         *((NODE_HOST_PATH,) if by_node else ()),
-        *deployment.exemptions,
+        *deployment.target.exemptions,
     )
 
 
