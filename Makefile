@@ -58,7 +58,7 @@ notebooks: $(VENV)/installed
 engine-parsers: $(VENV)/installed
 	$(BIN)/python tests/export/engine_parsers/installing.py
 
-# Helm, kubectl, ShellCheck, a CEL evaluator, Dynamo's GlobalRouter, the routers and a load generator, which some tests ask as well
+# Helm, kubectl, ShellCheck, a CEL evaluator, a policy linter, Dynamo's GlobalRouter, the routers and a load generator, which some tests ask
 manifest-tools: $(VENV)/installed
 	$(BIN)/python tests/export/tools/installing.py
 

@@ -1,7 +1,7 @@
 """A plan at hand: figures, data frames, pictures, manifests, replays, pages."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -351,11 +351,13 @@ class PlannedDeployment:
         options: "ExportOptions | None" = None,
         cells: int | None = None,
         router: str = "",
+        pin: Mapping[str, str] | None = None,
         force: bool = False,
     ) -> Path:
         """Write manifests into the folder `path`: for `target`, with `options` and `router`, the scenario's where they
-        are not given. `cells` of prompt length where the target's router has a grid. Raises ExportError where the
-        target cannot express the plan, InputError for unknown names and a folder that is not empty."""
+        are not given. `cells` of prompt length where the target's router has a grid. `pin`: image -> digest, of all
+        images. Raises ExportError where the target cannot express the plan, InputError for unknown names, a digest
+        that is missing and a folder that is not empty."""
         from planner import files
         from planner.export import TARGETS
         from planner.plans.router_grid import CELLS
@@ -367,11 +369,12 @@ class PlannedDeployment:
                 hint=f'Write plan.export("manifests", target="{path}").',
             )
 
+        chosen = options or self.record.scenario.deploy
         rendered = render_plan(
             self.record,
             target=target,
             engine=engine,
-            options=options,
+            options=replace(chosen, image_digests=tuple(pin.items())) if pin else chosen,
             cells=CELLS if cells is None else cells,
             router=router,
         )

@@ -13,6 +13,7 @@ from typing import Any
 from planner.errors import EXIT_BAD_INPUT, EXIT_INFEASIBLE, InputError
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import is_dns_label, is_dns_subdomain, is_label_value
+from planner.export.objects.security.hardening import bounded, confined
 from planner.export.templating import object_of
 
 DASK_PORT = 8786
@@ -173,8 +174,8 @@ def _pod(
         mount=str(batch.mount),
         scratch=str(_SCRATCH),
         words=words,
-        cpus=str(cpus or batch.cpus),
-        memory=f"{round(batch.memory_gb * 1000)}M",
+        resources=bounded({"cpu": str(cpus or batch.cpus), "memory": f"{round(batch.memory_gb * 1000)}M"}),
+        context=confined(user=USER, group=USER),
         user=USER,
         certified=certified,
         tls=str(TLS_FOLDER),

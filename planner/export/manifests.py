@@ -12,7 +12,7 @@ from planner.export.checking import CrdSchemas, check_manifests
 from planner.export.checking.faults import pod_gpus
 from planner.export.checking.services import ranks_answer
 from planner.export.checking.structure import read_manifests
-from planner.export.engines.dialects import priced_engine
+from planner.export.engines.dialects import ENGINES, priced_engine
 from planner.export.found import FoundWorkload, Manifest
 from planner.export.islands import ServingIsland, serving_islands
 from planner.export.objects.evictions import eviction_files
@@ -21,8 +21,9 @@ from planner.export.objects.operating.disruption import budget_files
 from planner.export.objects.operating.draining import slowest_step_ms
 from planner.export.objects.operating.probes import load_seconds
 from planner.export.objects.router_objects import SCRIPT_KIND, is_program
+from planner.export.objects.security.policies import policy_files
 from planner.export.objects.shared_files import shared_files
-from planner.export.options import ExportOptions, check_heeded, check_options
+from planner.export.options import ExportOptions, check_heeded, check_options, check_pinned
 from planner.export.routers.gateways import GATEWAYS
 from planner.export.routers.intervals import island_intervals
 from planner.export.routers.ranks import RunningPods, with_ranks
@@ -74,6 +75,7 @@ def render(
         files |= _budget_files(deployment)
         files |= eviction_files(deployment, classed="priority_class" not in chosen_target.unheeded)
     check_manifests(files, plan, schemas)
+    check_pinned(deployment.options, images_of(files))
     return files
 
 
@@ -173,6 +175,7 @@ def check_deployable(
     executing = router_named(router, chosen_target, engine)
     check_counts(options, executing)
     _check_served(options, executing)
+    _check_key(options, executing, engine)
     check_heeded(options, chosen_target.name, chosen_target.unheeded)
     levels = scenario.cluster.levels if scenario.cluster else ()
     if "topology_labels" not in chosen_target.unheeded and not options.topology_labels:
@@ -189,6 +192,23 @@ def _check_served(options: ExportOptions, router: Router | None) -> None:
             f"Router {router.name}: engines must serve the one name by which it picks pods, got deploy.served_names "
             f"{', '.join(options.served_names)}.",
             hint="Leave deploy.served_names out, or choose another router.",
+        )
+
+
+def _check_key(options: ExportOptions, router: Router | None, engine: str) -> None:
+    if not options.api_key_secret:
+        return
+    if router is not None and not router.passes_key:
+        able = ", ".join(name for name, row in ROUTERS.items() if row.passes_key)
+        raise ExportError(
+            f"Router {router.name}: must bring the key of clients to engines, of which nothing is known, got "
+            f"deploy.api_key_secret {options.api_key_secret}.",
+            hint=f"Take one of {able} (--router), or leave the key out.",
+        )
+    if not ENGINES[engine].key_variable:
+        raise ExportError(
+            f"Engine {engine}: must be able to ask for a key (deploy.api_key_secret), of which nothing is known.",
+            hint="Leave the key out.",
         )
 
 
@@ -212,7 +232,11 @@ def _files(deployment: Deployment) -> dict[str, str]:
     if not written.endpoints:
         return dict(written.files)
     table = shared_files(deployment, written.endpoints, applied=deployment.target.applied)
-    return {**written.files, **table, **_router_files(deployment, written.endpoints)}
+    router, target = deployment.router, deployment.target
+    routed = router.render(deployment, written.endpoints) if router else RouterFiles()
+    programs = target.processes(routed.processes, deployment) if target.processes and routed.processes else {}
+    policies = _policy_files(deployment, written.endpoints, routed.processes)
+    return {**written.files, **table, **policies, **routed.files, **programs}
 
 
 def _budget_files(deployment: Deployment) -> dict[str, str]:
@@ -222,12 +246,31 @@ def _budget_files(deployment: Deployment) -> dict[str, str]:
     return budget_files(deployment, target.pods_of, namespace=namespace) if target.pods_of else {}
 
 
-def _router_files(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[str, str]:
-    """What the router adds: files of its own, and its programs in the target's form."""
-    router, target = deployment.router, deployment.target
-    written = router.render(deployment, endpoints) if router else RouterFiles()
-    programs = target.processes(written.processes, deployment) if target.processes and written.processes else {}
-    return {**written.files, **programs}
+def _policy_files(
+    deployment: Deployment, endpoints: Sequence[Endpoint], processes: Sequence[RouterProcess]
+) -> dict[str, str]:
+    """Who may speak to whom, where pods have labels to tell them by."""
+    target = deployment.target
+    if target.pods_of is None:
+        return {}
+    namespace = "" if "namespace" in target.unheeded else deployment.options.namespace
+    return policy_files(deployment, target.network, target.pods_of, endpoints, processes, namespace=namespace)
+
+
+def images_of(files: Mapping[str, str]) -> Iterator[str]:
+    """Every image that manifests or scripts (name -> text) start."""
+    for manifest, _ in read_manifests(files).sound:
+        yield from _images(manifest.body)
+
+
+def _images(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        yield from (image for key, image in value.items() if key == "image" and isinstance(image, str))
+        for inner in value.values():
+            yield from _images(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _images(inner)
 
 
 DOCKERFILE, PACKAGES = "Dockerfile", "requirements.txt"

@@ -2,7 +2,7 @@
 no manifest can carry it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from planner.domain import SWITCH_LEVELS, DeploySettings, PlacementSettings
@@ -13,6 +13,7 @@ from planner.export.objects.names import is_dns_label, is_dns_subdomain, is_labe
 
 WEIGHTS = ("job", "node", "hub")
 TOKEN = "HF_TOKEN"  # noqa: S105  # the name of a variable
+API_KEY = "API_KEY"
 _MOST_DEVICES = 1024
 _MOST_PAGES = 1_000_000
 _PAGES = {"2Mi": 2 * 2**20, "1Gi": 2**30}
@@ -28,14 +29,23 @@ def secret_of(options: DeploySettings) -> tuple[str, str] | None:
     Raises:
         InputError: no Secret can have the name, or the key.
     """
-    if not options.hf_secret:
+    return _secret("hf_secret", options.hf_secret, f"hf-token:{TOKEN}")
+
+
+def api_key_of(options: DeploySettings) -> tuple[str, str] | None:
+    """Name and key of the Secret with the key that engines ask for; as above."""
+    return _secret("api_key_secret", options.api_key_secret, f"engine-key:{API_KEY}")
+
+
+def _secret(option: str, text: str, example: str) -> tuple[str, str] | None:
+    if not text:
         return None
-    name, colon, key = options.hf_secret.partition(":")
-    key = key if colon else TOKEN
+    name, colon, key = text.partition(":")
+    key = key if colon else example.partition(":")[2]
     if not is_dns_subdomain(name) or not _KEY.fullmatch(key):
         raise InputError(
-            f"deploy.hf_secret: must be NAME or NAME:KEY of a Secret, got {options.hf_secret!r}.",
-            hint=f"For example hf-token:{TOKEN}; make it by `kubectl create secret generic`.",
+            f"deploy.{option}: must be NAME or NAME:KEY of a Secret, got {text!r}.",
+            hint=f"For example {example}; make it by `kubectl create secret generic`.",
         )
     return name, key
 
@@ -88,6 +98,7 @@ def check_operating(options: DeploySettings) -> None:
             would refuse.
     """
     secret_of(options)
+    api_key_of(options)
     rdma_of(options)
     hugepages_of(options)
     _check_weights(options)
@@ -132,6 +143,7 @@ _BYTES_PER_TOKEN = (1.0, 64.0)
 
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9.-]{0,252}(:[1-9][0-9]{0,4})?(/[A-Za-z0-9._~/-]*)?")
 _SERVED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _IMAGE = re.compile(
     r"(?=.{1,512}$)(?P<path>[a-z0-9][a-z0-9._-]*(?::[0-9]+)?(?:/[a-z0-9][a-z0-9._-]*)*)"
     r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?P<digest>@sha256:[0-9a-f]{64})?"
@@ -146,6 +158,33 @@ def image_is_pinned(image: str) -> bool:
     """Whether `image` names one version: a digest, or a tag that is not a moving one."""
     match = _IMAGE.fullmatch(image)
     return match is not None and bool(match["digest"] or match["tag"] not in (None, "latest", "nightly"))
+
+
+def chosen_image(options: ExportOptions, key: str, default: str | None) -> str | None:
+    """The image that the options have in the place of `default` (of a vendor, or a router's program), by its digest
+    where they have that, too."""
+    image = {name.upper(): image for name, image in options.images}.get(key.upper()) or default
+    return None if image is None else pinned(options, image)
+
+
+def pinned(options: ExportOptions, image: str) -> str:
+    """The image by its digest, where the options have it."""
+    digest = dict(options.image_digests).get(image)
+    return f"{image}@{digest}" if digest and "@" not in image else image
+
+
+def check_pinned(options: ExportOptions, images: Iterable[str]) -> None:
+    """Refuse an export by digest that leaves some of its `images` to their tags.
+
+    Raises:
+        InputError: naming all of them.
+    """
+    missing = sorted({image for image in images if "@" not in image}) if options.image_digests else []
+    if missing:
+        raise InputError(
+            f"deploy.image_digests: must have the digest of every image, got none of {', '.join(missing)}.",
+            hint="Add `IMAGE: sha256:...` for each; `docker buildx imagetools inspect IMAGE` shows it.",
+        )
 
 
 def check_options(options: ExportOptions, settings: PlacementSettings) -> None:
@@ -217,6 +256,11 @@ def _check_names(options: ExportOptions) -> None:
         name = getattr(options, key)
         if name and not is_dns_label(name):
             raise InputError(f"deploy.{key}: must be a DNS label, got {name!r}.", hint="Use a-z, 0-9 and '-'.")
+    for name in options.client_namespaces:
+        if not is_dns_label(name) or options.client_namespaces.count(name) > 1:
+            raise InputError(
+                f"deploy.client_namespaces: must be namespaces, each once, got {name!r}.", hint="For example gateway."
+            )
     for name in options.served_names:
         if not _SERVED.fullmatch(name) or options.served_names.count(name) > 1:
             raise InputError(
@@ -322,4 +366,12 @@ def _check_images(options: ExportOptions) -> None:
             raise InputError(
                 f"deploy.images[{vendor}]: must name a fixed tag or a sha256 digest, got {image!r}.",
                 hint="Write it as registry/name:version.",
+            )
+    for image, digest in options.image_digests:
+        name = _IMAGE.fullmatch(image)
+        if name is None or name["digest"] or not _DIGEST.fullmatch(digest):
+            raise InputError(
+                f"deploy.image_digests[{image}]: must be an image's name and tag, and sha256: with 64 "
+                f"hexadecimal digits, got {digest!r}.",
+                hint="For example vllm/vllm-openai:v0.33.0: sha256:...",
             )

@@ -13,6 +13,7 @@ from planner.export.engines.seam import Engine, Launch
 from planner.export.found import Kind, Manifest
 from planner.export.islands import ServingIsland
 from planner.export.objects.names import weights_location
+from planner.export.objects.security.exemptions import Exemption
 from planner.export.options import ExportOptions
 
 
@@ -126,7 +127,7 @@ class RouterProcess:
     `more_ports`: further ones, (name, number), at which other programs of the router reach it.
     `watches_pods`: it asks the API server for pods by label. `resolves`: islands whose pods it finds by name, so that
     `pods_service` of each, and of each rank, has to resolve to all of them. `image` holds the program. `grace_s`: how
-    long requests in flight may take once it is told to end.
+    long requests in flight may take once it is told to end. `secrets`: variables, each with name and key of a Secret.
     """
 
     name: str
@@ -142,6 +143,7 @@ class RouterProcess:
     cpus: int = 1
     memory_mib: int = 1024
     grace_s: int = 60
+    secrets: tuple[tuple[str, tuple[str, str]], ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -244,7 +246,8 @@ class Router:
     for it that is not `kubectl apply`. `counts_bytes`: it can, where that is asked for. `rank_obstacle`: why it cannot
     choose among the attention ranks of an island; None: it chooses servers, and leaves ranks to their engines.
     `keeps_lanes`: it pairs no engines of different versions while these are upgraded. `requests_metric`: the counter of
-    requests that come to it, with the label model_name, as Prometheus has it (empty: it exports none).
+    requests that come to it, with the label model_name, as Prometheus has it (empty: it exports none). `passes_key`:
+    requests reach engines with the key that clients give, and none without.
     """
 
     name: str
@@ -262,6 +265,7 @@ class Router:
     rank_obstacle: RankObstacle | None = None
     keeps_lanes: bool = False
     requests_metric: str = ""
+    passes_key: bool = False
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -269,6 +273,17 @@ class Router:
         return tuple(
             dict.fromkeys(name for way in self.needs for name, row in TARGET_ROWS.items() if way in row.offers)
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkFacts:
+    """What NetworkPolicies have to know of a target's pods. `egress`: all that they reach is known here, and no
+    operator tells them more. `together`: whatever is of a plan speaks with each other, routers and engines alike, and
+    requests come in at `entry_port`."""
+
+    egress: bool = True
+    together: bool = False
+    entry_port: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,7 +299,8 @@ class Target:
     `processes`: how it starts programs of routers; None where it cannot. `steps`: how its engines are started, where
     not by `kubectl apply`. `pods_of`: how evictions of an island's pods can be bounded; None where nothing is evicted.
     `rank_obstacle`: why attention ranks of an island cannot be endpoints there; None: they can wherever the engine
-    gives them ports. `scaled`: version and kind of the object that runs an island alone and has a scale subresource.
+    gives them ports. `exemptions`: what all of its pods cannot do without. `network`: who speaks to them.
+    `scaled`: version and kind of the object that runs an island alone and has a scale subresource.
     `entry`: where its own objects take a plan's requests; None: at a router's.
     """
 
@@ -300,6 +316,8 @@ class Target:
     steps: TellSteps | None = None
     pods_of: SelectPods | None = None
     rank_obstacle: RankObstacle | None = None
+    exemptions: tuple[Exemption, ...] = ()
+    network: NetworkFacts = field(default_factory=NetworkFacts)
     scaled: tuple[str, str] | None = None
     entry: "FindEntry | None" = None
 

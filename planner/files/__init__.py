@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         EXPORT_RECORD_FILE,
         export_record_of,
         export_record_text,
+        load_digests,
         load_export_record,
     )
     from planner.files.plan.journals import Journal, Undertaking, holds_search, recover
@@ -101,7 +102,8 @@ _HOMES = {
     "planner.files.models.gpu_specs": "load_gpu_spec load_gpu_specs",
     "planner.files.models.model_documents": "model_document",
     "planner.files.models.models": "load_model",
-    "planner.files.plan.export_records": "EXPORT_RECORD_FILE export_record_of export_record_text load_export_record",
+    "planner.files.plan.export_records": "EXPORT_RECORD_FILE export_record_of export_record_text load_digests "
+    "load_export_record",
     "planner.files.plan.journals": "Journal Undertaking holds_search recover",
     "planner.files.plan.plan_document": "encode_plan plan_digest plan_document plan_files",
     "planner.files.plan.plan_schemas": "plan_schema",

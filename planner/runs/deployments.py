@@ -19,6 +19,7 @@ from planner.plans.provenance import planner_version
 from planner.plans.router_grid import CELLS, MOST_CELLS, grid_of
 from planner.replanning.days.autoscaled import level_share, spare_rps, usual_hours
 from planner.runs import runbook
+from planner.runs.replanning.kustomizing import kustomization_files
 from planner.runs.replays.router_losses import routed_plan, router_loss
 
 DEFAULT_TARGET = "lws"
@@ -69,9 +70,9 @@ class Rendered:
 
     @property
     def folder(self) -> dict[str, bytes]:
-        """Name -> content of every file of the folder: the manifests, what images are built from, the page on how to
-        apply them, and the record."""
-        texts = {**self.files, **self.images, runbook.FILE: self.page}
+        """Name -> content of every file of the folder: the manifests and their order, what images are built from, the
+        page on how to apply them, and the record."""
+        texts = {**self.files, **kustomization_files(self.files), **self.images, runbook.FILE: self.page}
         encoded = {name: text.encode() for name, text in texts.items()}
         return encoded | {files.EXPORT_RECORD_FILE: files.export_record_text(self.record)}
 

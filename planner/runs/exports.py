@@ -12,6 +12,7 @@ from planner.export.checking.carrying import engines_of, with_engines
 from planner.export.objects.documents import yaml_text
 from planner.plans.provenance import planner_version
 from planner.runs.deployments import render_plan
+from planner.runs.replanning.kustomizing import kustomization_files
 
 MANIFESTS = "manifests/"
 """Where a run folder has its export."""
@@ -96,7 +97,7 @@ def written_again(record: ExportRecord, plan: Plan, origin: str) -> dict[str, st
         running=running,
     )
     texts = with_engines(rendered.files, running) if running else rendered.files
-    return {**texts, **rendered.images}
+    return {**texts, **kustomization_files(texts), **rendered.images}
 
 
 def with_carried(contents: Mapping[str, bytes], final: Mapping[str, str]) -> dict[str, bytes]:

@@ -22,10 +22,12 @@ _SERVED_NAME = re.compile(r"--served-model-name[= \n-]+([A-Za-z0-9._/-]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Objects that are applied together. `look`: a shell command that shows how one of them does, given its name;
-    `why`: a sentence to go with it."""
+    """Objects that are applied together. `wave`: of whoever applies by waves; weights go with engines, since a claim
+    may wait for its first pod. `look`: a shell command that shows how one of them does, given its name; `why`: a
+    sentence to go with it."""
 
     title: str
+    wave: int
     kinds: tuple[str, ...]
     why: str
     look: Callable[[str, str], str] = lambda kind, name: f"kubectl get {kind.lower()} {name}"
@@ -50,7 +52,7 @@ def _rolled_out(kind: str, name: str) -> str:
 
 _BEFORE = (
     "Topology ResourceFlavor ClusterQueue LocalQueue PriorityClass NodeResourceTopology FlexTopo DeviceClass "
-    "ResourceClaimTemplate ComputeDomain ServiceAccount Role RoleBinding"
+    "ResourceClaimTemplate ComputeDomain NetworkPolicy ServiceAccount Role RoleBinding"
 )
 _ENGINES = (
     "LeaderWorkerSet DisaggregatedSet LLMInferenceService DynamoGraphDeployment Deployment Service ConfigMap "
@@ -60,34 +62,40 @@ _ENGINES = (
 STAGES = (
     Stage(
         title="What the cluster must know first",
+        wave=0,
         kinds=tuple(_BEFORE.split()),
         why="Some of these objects are of the whole cluster: applying them takes the rights to.",
     ),
     Stage(
         title="Weights",
+        wave=1,
         kinds=("PersistentVolumeClaim", "Job", "DaemonSet"),
         why="The claim must be bound, and what downloads must have ended: engines wait for it.",
         look=_job,
     ),
     Stage(
         title="Engines and their Services",
+        wave=1,
         kinds=tuple(_ENGINES.split()),
         why="Every pod must be ready before requests come; loading the weights takes minutes.",
         look=_rolled_out,
     ),
     Stage(
         title="Router",
+        wave=2,
         kinds=("InferencePool", "HTTPRoute", "EndpointPickerConfig", "InferenceObjective"),
         why="It sends each prompt to the engines of its length.",
         look=_rolled_out,
     ),
     Stage(
         title="Watching",
+        wave=3,
         kinds=("PodMonitor", "ServiceMonitor", "PrometheusRule"),
         why="What Prometheus then answers is held against the plan by `planner observe`.",
     ),
     Stage(
         title="Scaling",
+        wave=3,
         kinds=("HorizontalPodAutoscaler", "ScaledObject"),
         why="Last, as it changes the number of copies that the plan's figures belong to.",
     ),
@@ -171,6 +179,7 @@ def _checking(objects: Mapping[str, Sequence[export.Manifest]]) -> list[str]:
         f"Before anything: the files as they are, against the plan{words}.",
         "",
         *_block(("planner export --check . RUN", *server)),
+        *(("", "`kubectl apply -k . --namespace NAMESPACE` applies all objects at once.") if applied else ()),
     ]
 
 
@@ -262,10 +271,20 @@ def looks_at(objects: Iterable[export.Manifest]) -> Iterator[str]:
 
 def goes_with_engines(manifest: export.Manifest) -> bool:
     """Whether engines need the object when they start; a routing table and budgets of evictions come after them."""
-    later = manifest.kind == "PodDisruptionBudget" or (
+    return _stage_of(manifest) <= _ENGINE_STAGE and not _comes_after(manifest)
+
+
+def _comes_after(manifest: export.Manifest) -> bool:
+    return manifest.kind == "PodDisruptionBudget" or (
         manifest.kind == "ConfigMap" and manifest.name.endswith(f"-{ROUTING}")
     )
-    return _stage_of(manifest) <= _ENGINE_STAGE and not later
+
+
+def wave_of(manifest: export.Manifest, *, starts: bool = True) -> int:
+    """The wave of an object. Where servers stop (not `starts`), routers come before engines."""
+    wave = STAGES[_ROUTER_STAGE if _comes_after(manifest) else _stage_of(manifest)].wave
+    engines, routers = STAGES[_ENGINE_STAGE].wave, STAGES[_ROUTER_STAGE].wave
+    return wave if starts or wave not in (engines, routers) else engines + routers - wave
 
 
 def _first_request(plan: Plan, files: Mapping[str, str], objects: Mapping[str, Sequence[export.Manifest]]) -> list[str]:

@@ -47,7 +47,8 @@ def test_pods_have_no_rights_no_token_and_a_size(objects: list[dict[str, Any]]) 
     for template in templates(objects):
         spec, (container,) = template["spec"], template["spec"]["containers"]
         assert spec["automountServiceAccountToken"] is False
-        assert (spec["securityContext"]["runAsNonRoot"], spec["securityContext"]["runAsUser"]) == (True, 1000)
+        context = container["securityContext"]
+        assert (context["runAsNonRoot"], context["runAsUser"], spec["securityContext"]["fsGroup"]) == (True, 1000, 1000)
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
         assert container["securityContext"]["readOnlyRootFilesystem"] is True
         assert set(container["resources"]["requests"]) == {"cpu", "memory"}

@@ -181,6 +181,7 @@ def test_sglang_needs_one_pool_a_phase() -> None:
     assert list(render(example_plan(), target="dynamo", engine="sglang")) == [
         "00-frontend.yaml",
         "routing.yaml",
+        "network-policies.yaml",
         "disruption-budgets.yaml",
     ]
 

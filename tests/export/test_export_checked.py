@@ -17,6 +17,7 @@ from planner.export.checking.items import lines_of
 from planner.export.routers.registry import chosen_router
 from planner.runs.deployments import Rendered, render_plan
 from planner.runs.exports import check_export, written_again
+from planner.runs.replanning.kustomizing import kustomization_files
 
 Exported = tuple[str, str, str]
 """Target, engine, router (empty: the target's own)."""
@@ -48,8 +49,9 @@ def exported(key: Exported) -> Rendered:
 
 
 def texts_of(key: Exported) -> dict[str, str]:
-    """Manifests, and what images are built from."""
-    return {**exported(key).files, **exported(key).images}
+    """Manifests, their order, and what images are built from."""
+    manifests = exported(key).files
+    return {**manifests, **kustomization_files(manifests), **exported(key).images}
 
 
 def edited(key: Exported, file: str, old: str, new: str) -> dict[str, str]:

@@ -23,7 +23,8 @@ def objects(files: dict[str, str], kind: str) -> list[dict[str, Any]]:
 def test_one_deployment_and_one_service_an_island(engine: str) -> None:
     files = render(single_node_plan(), target="kubernetes", engine=engine, router="none")
     assert list(files) == [
-        *(f"{name}.yaml" for name in ("01-h200-0", "02-h20-0", "03-h20-1", "routing", "disruption-budgets"))
+        *(f"{name}.yaml" for name in ("01-h200-0", "02-h20-0", "03-h20-1")),
+        *(f"{name}.yaml" for name in ("routing", "network-policies", "disruption-budgets")),
     ]
     deployments, services = objects(files, "Deployment"), objects(files, "Service")
     assert [d["spec"]["replicas"] for d in deployments] == [2, 3, 1]

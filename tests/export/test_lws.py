@@ -71,7 +71,7 @@ def test_one_file_an_island_and_the_routing_table() -> None:
     files = render(example_plan())
     assert list(files) == [
         *("01-h200-0.yaml", "02-h20-0.yaml", "03-h20-1.yaml"),
-        *("routing.yaml", "router.yaml", "disruption-budgets.yaml"),
+        *("routing.yaml", "network-policies.yaml", "router.yaml", "disruption-budgets.yaml"),
     ]
     assert not any(IDLE.id in text for text in files.values())
 

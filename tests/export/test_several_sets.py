@@ -51,7 +51,8 @@ def lopsided_plan() -> Plan:
 
 def test_ranges_of_their_own_are_sets_of_their_own() -> None:
     files = dset(two_range_plan())
-    assert [*files] == [FIRST, SECOND, SERVICES, "routing.yaml", "router.yaml", "disruption-budgets.yaml"]
+    shared = ("routing.yaml", "network-policies.yaml", "router.yaml", "disruption-budgets.yaml")
+    assert [*files] == [FIRST, SECOND, SERVICES, *shared]
     found = sets(files)
     assert [body["metadata"]["name"] for body in found.values()] == ["two-ranges-1", "two-ranges-2"]
     assert roles(found[FIRST]) == ["h200-4", "h200-5", "h200-6", "h20-2", "h20-3", "h20-4"]

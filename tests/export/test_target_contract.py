@@ -22,7 +22,10 @@ from planner.export.checking.structure import FoundManifests
 from planner.export.found import FoundWorkload, Kind
 from planner.export.objects.pods import GPU_RESOURCES
 
-CORE = ("v1", "apps/v1", "batch/v1", "policy/v1", "scheduling.k8s.io/v1", "rbac.authorization.k8s.io/v1")
+CORE = (
+    *("v1", "apps/v1", "batch/v1", "networking.k8s.io/v1", "policy/v1", "scheduling.k8s.io/v1"),
+    "rbac.authorization.k8s.io/v1",
+)
 KUBERNETES = kubernetes_validate.latest_version()
 PAIRS = [(target.name, engine) for target in TARGETS.values() for engine in target.engines]
 SERVING = [pair for pair in PAIRS if any(kind.workloads for kind in TARGETS[pair[0]].kinds)]
@@ -156,7 +159,7 @@ def test_the_objects_that_options_ask_for_pass_the_kubernetes_schemas() -> None:
     kinds = {manifest.kind for manifest, _ in found}
     shared = {"Service", "ConfigMap", "PriorityClass", "PersistentVolumeClaim", "Job", "PodDisruptionBudget"}
     rights = {"ServiceAccount", "Role", "RoleBinding"}
-    assert kinds == {"Deployment", *shared, *rights}
+    assert kinds == {"Deployment", "NetworkPolicy", *shared, *rights}
     for manifest, _ in found:
         check_by_kubernetes(dict(manifest.body))
         with pytest.raises(kubernetes_validate.ValidationError):

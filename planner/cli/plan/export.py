@@ -9,6 +9,8 @@ from planner.cli import screen
 from planner.cli.plan import fleet_folders, saved_runs
 from planner.cli.program.every_command import ANY_ENGINE, any_of
 from planner.cli.program.export_options import export_options
+from planner.cli.program.option_records import with_records
+from planner.cli.program.policy_options import PolicyOptions
 from planner.domain.serving.targets import TARGET_ROWS
 from planner.errors import InputError
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 NOT_CHECKED = "Not checked: the operators' CEL rules, admission webhooks, and whether nodes are free."
 
 
+@with_records
 def command(
     context: typer.Context,
     run: Annotated[Path | None, typer.Argument(help="A run folder, or its plan.json.")] = None,
@@ -128,6 +131,8 @@ def command(
         typer.Option(help="Folder of `planner schedule`: autoscalers have its hours as floors, and copies to spare."),
     ] = None,
     time_zone: Annotated[str, typer.Option(help="Of the schedule's hours, as Europe/Berlin; else UTC.")] = "",
+    *,
+    policies: PolicyOptions,
     check: Annotated[
         Path | None,
         typer.Option(help="Write nothing: compare this folder with what RUN exports, or the run that it lies in."),
@@ -167,7 +172,7 @@ def command(
         )
     plan = saved_runs.read_run(run)
     options = export_options(
-        plan.scenario.deploy,
+        policies.applied_to(plan.scenario.deploy),
         target=target,
         router=router,
         name=name,

@@ -51,6 +51,9 @@ class DeploySettings:
     `ranks`: what a router chooses among: `rank`, every attention rank at a port of its own; `server`, copies of the
     model, whose engines share requests out over their ranks; `auto`: ranks where engine, target and router all can.
     `monitoring`: a PodMonitor and a PrometheusRule beside the rest, for clusters with the Prometheus operator.
+    `image_digests`: (image, sha256:...) pairs; where there are any, every image is written by its digest.
+    `api_key_secret`: the Secret with the key that engines ask for, NAME or NAME:KEY. `network_policies`: who may speak
+    to whom, in the pods' namespace; `client_namespaces`: from where requests come, besides; empty: from anywhere.
     `autoscaling`: an autoscaler for each island, hpa or keda; the latter asks at `prometheus` (http or https).
     `load_source`: whose metrics tell the requests that come. `hours_rps`: requests/s that the day surely brings
     from each of these hours on, in `time_zone`; `spare_rps`: that copies are kept ready for beyond the load; both as
@@ -94,6 +97,10 @@ class DeploySettings:
     ranks: Annotated[str, OneOf(ENDPOINTS), Key("endpoints of routers: rank or server", sparse=True)] = "auto"
     served_names: Annotated[tuple[str, ...], Key("what requests may call the model, too", sparse=True)] = ()
     monitoring: Annotated[bool, Key("PodMonitor and PrometheusRule, too", sparse=True)] = False
+    image_digests: Annotated[tuple[tuple[str, str], ...], Mapped(), Key("of images, by name and tag", sparse=True)] = ()
+    api_key_secret: Annotated[str, Key("Secret with the engines' key, NAME:KEY", sparse=True)] = ""
+    network_policies: Annotated[bool, Key("who may speak to whom", sparse=True)] = True
+    client_namespaces: Annotated[tuple[str, ...], Key("from where requests come", sparse=True)] = ()
     autoscaling: Annotated[str, OneOf(AUTOSCALERS), Key("autoscalers with the plan's bounds", sparse=True)] = "none"
     prometheus: Annotated[str, Key("where keda asks", sparse=True)] = "http://prometheus-operated.monitoring.svc:9090"
     load_source: Annotated[str, OneOf(LOAD_SOURCES), Key("whose metrics tell the load", sparse=True)] = BY_ENGINE

@@ -42,6 +42,8 @@ from planner.export.targets import TARGETS
 from planner.files.disk.schema_answers import Accepts, acceptance, keeps_to
 
 ROUTING_TABLE = "routing table"
+KUSTOMIZATION = "kustomization.yaml"
+"""Lists the objects of a folder, and is none: whoever compares folders looks at it."""
 
 
 def _json(text: str) -> Iterator[object]:
@@ -53,6 +55,7 @@ SHARED_KINDS = (
     Kind(api_version="v1", kind="ConfigMap", schema="configmap.json"),
     Kind(api_version="v1", kind="PersistentVolumeClaim", schema="persistentvolumeclaim.json"),
     Kind(api_version="policy/v1", kind="PodDisruptionBudget", schema="poddisruptionbudget.json", labelled=True),
+    Kind(api_version="networking.k8s.io/v1", kind="NetworkPolicy", schema="networkpolicy.json", labelled=True),
     Kind(api_version="resource.nvidia.com/v1beta1", kind="ComputeDomain", schema="computedomain.json", labelled=True),
     Kind(api_version="gateway.networking.k8s.io/v1", kind="HTTPRoute", schema="httproute.json", labelled=True),
     Kind(api_version="batch/v1", kind="Job", schema="job.json", labelled=True),
@@ -118,6 +121,8 @@ def _read(files: Mapping[str, str], crds: CrdSchemas | None) -> FoundManifests:
     faults: list[Fault] = []
     foreign: list[Manifest] = []
     for file, text in files.items():
+        if PurePosixPath(file).name == KUSTOMIZATION:
+            continue
         for item in _objects(file, text, kinds, crds):
             if isinstance(item, Fault):
                 faults.append(item)

@@ -6,6 +6,8 @@ from typing import Protocol
 
 from planner.domain import Phase, ServerConfig
 from planner.export.islands import ServingIsland
+from planner.export.objects.security.exemptions import UNTOLD_IMAGE, Exemption
+from planner.export.objects.security.hardening import GROUP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,10 @@ def _no_rank_ports(_: ServingIsland, /) -> str:
     return "the engine has one port for all ranks of a server"
 
 
+def _untold(_: ServingIsland, /) -> tuple[Exemption, ...]:
+    return (UNTOLD_IMAGE,)
+
+
 def _one_server(_: Sequence[str], /) -> bool:
     return False
 
@@ -99,7 +105,9 @@ class Engine:
 
     `program`: its program in words. `http_port`: where it listens without `--port`. `drain_flag`: by which it goes on
     for so many seconds, when told to end, with the requests that it has; empty: it does so by itself. `images`: of the
-    version that a deployment is for, by GPU family, else by vendor (upper case). `rank_obstacle`: why the attention
+    version that a deployment is for, by GPU family, else by vendor (upper case); `user` of `group` runs them (None:
+    their own), and `exemptions` are what they cannot do without. `key_variable`: where it reads the key that it asks
+    requests for, with `key_arguments`; empty: it asks for none. `rank_obstacle`: why the attention
     ranks of an island cannot have a port each; empty where they can. `by_rank`: whether those of a command line have,
     and `answering_ports`: all ports at which it takes requests.
     """
@@ -114,3 +122,8 @@ class Engine:
     by_rank: Callable[[Sequence[str]], bool] = _one_server
     answering_ports: Callable[[Sequence[str]], tuple[int, ...]]
     images: Mapping[str, str] = field(default_factory=dict)
+    user: int | None = GROUP
+    group: int = GROUP
+    exemptions: Callable[[ServingIsland], tuple[Exemption, ...]] = _untold
+    key_variable: str = ""
+    key_arguments: tuple[str, ...] = ()

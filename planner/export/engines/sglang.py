@@ -18,6 +18,7 @@ from planner.domain import ENGINE_MEMORY_SHARE, EngineProfile, ParallelConfig, P
 from planner.domain.engine.profile import PAGE_SIZE
 from planner.errors import ExportError, InputError
 from planner.export.engines.arguments import FlagValue, flags, read_count, read_flags, require_counts, require_plain
+from planner.export.engines.confinement import sglang_exemptions
 from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, overlap_notes, overlaps, queue_depth
 from planner.export.engines.kv_caches import (
     check_cache_format,
@@ -313,4 +314,7 @@ SGLANG = Engine(
     http_port=_HTTP_PORT,
     rank_obstacle=_rank_obstacle,
     answering_ports=_answering_ports,
+    exemptions=sglang_exemptions,
+    key_variable="SGLANG_API_KEY",  # a name of ours: the flag alone is read
+    key_arguments=("--api-key=$(SGLANG_API_KEY)",),
 )

@@ -29,6 +29,7 @@ from planner.domain import (
 )
 from planner.errors import ExportError
 from planner.export.engines.arguments import FlagValue, flags, read_flags, require_counts, require_plain
+from planner.export.engines.confinement import vllm_exemptions
 from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, overlap_notes, overlaps, queue_depth
 from planner.export.engines.kv_caches import (
     CONNECTOR,
@@ -390,4 +391,7 @@ VLLM = Engine(
     rank_obstacle=_rank_obstacle,
     by_rank=by_rank,
     answering_ports=answering_ports,
+    group=0,
+    exemptions=vllm_exemptions,
+    key_variable="VLLM_API_KEY",
 )

@@ -9,6 +9,8 @@ from planner.export.objects.operating.draining import drain_note
 from planner.export.objects.operating.network import network_notes
 from planner.export.objects.operating.probes import probe_note
 from planner.export.objects.scheduling import scheduling_notes
+from planner.export.objects.security.confinement import confinement_notes
+from planner.export.objects.security.exemptions import Exemption
 from planner.export.objects.weights import weights_note
 from planner.export.routers.ranks import rank_notes
 from planner.export.seams import Deployment
@@ -83,13 +85,17 @@ def _group(island: ServingIsland) -> str:
     return f"{parallel.devices} GPUs a group{stages} and tensor parallel {parallel.tp}"
 
 
-def operating_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:
-    """How the pods of `island` start and end, who fetches their weights, what their namespace has to allow."""
+def operating_notes(
+    island: ServingIsland, deployment: Deployment, exemptions: tuple[Exemption, ...] = ()
+) -> tuple[str, ...]:
+    """How the pods of `island` start and end, who fetches their weights, what their namespace has to allow;
+    `exemptions`: that others put in."""
     return (
         probe_note(island, deployment),
         *_worker_notes(island),
         drain_note(island, deployment),
         weights_note(island.weights, deployment.options),
+        *confinement_notes(island, deployment, exemptions),
         *network_notes(island, deployment),
     )
 

@@ -13,11 +13,19 @@ from planner.export.islands import ServingIsland
 from planner.export.objects.names import check_node_selector, label_value
 from planner.export.objects.operating.domains import container_claims, pod_claims
 from planner.export.objects.operating.draining import drain_arguments, engine_finishes, grace_seconds, lifecycle
-from planner.export.objects.operating.network import network_environment, network_limits, privileges
+from planner.export.objects.operating.network import network_environment, network_limits
 from planner.export.objects.operating.probes import probes
 from planner.export.objects.scheduling import pod_annotations, pod_scheduling, queue_labels, spread, tolerations
-from planner.export.objects.weights import model_environment, model_mounts, model_volumes, waiting
-from planner.export.options import image_is_pinned
+from planner.export.objects.security.confinement import (
+    engine_context,
+    engine_folders,
+    engine_mounts,
+    engine_variables,
+    pod_context,
+)
+from planner.export.objects.security.hardening import bounded
+from planner.export.objects.weights import model_environment, model_mounts, model_volumes, secret_variable, waiting
+from planner.export.options import api_key_of, chosen_image, image_is_pinned
 from planner.export.seams import Deployment
 from planner.export.templating import object_of
 
@@ -52,9 +60,8 @@ def engine_image(island: ServingIsland, deployment: Deployment) -> str:
         ExportError: the engine has no pinned image for the GPUs, and the options name none.
     """
     vendor = island.gpu.vendor.upper()
-    chosen = {key.upper(): image for key, image in deployment.options.images}
     images = deployment.engine.images
-    image = chosen.get(vendor) or images.get(island.gpu.family) or images.get(vendor)
+    image = chosen_image(deployment.options, vendor, images.get(island.gpu.family) or images.get(vendor))
     if image is None:
         raise ExportError(
             f"Island {island.id}, engine {deployment.engine.name}: no image is known for {island.gpu.vendor} GPUs.",
@@ -136,9 +143,10 @@ def pod_template(
     spec: dict[str, Any] = {
         "containers": [_container(island, deployment, launch, leads)],
         "tolerations": tolerations(resource, deployment.plan.scenario.placement),
-        "volumes": [_shared_memory(deployment), *model_volumes(deployment)],
+        "volumes": [_shared_memory(deployment), *engine_folders(island, deployment), *model_volumes(deployment)],
         "terminationGracePeriodSeconds": grace_seconds(island, deployment),
         **_before(island, deployment),
+        **pod_context(island, deployment),
         **pod_claims(island, deployment),
     }
     if island.gpu.node_selector:
@@ -156,13 +164,15 @@ def pod_template(
 
 def _before(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
     """Init containers, which have the engine's image: nodes fetch it anyway."""
-    containers = waiting(island.weights, deployment.options, engine_image(island, deployment))
+    image, exemptions = engine_image(island, deployment), deployment.engine.exemptions(island)
+    containers = waiting(island.weights, deployment.options, image, exemptions)
     return {"initContainers": containers} if containers else {}
 
 
 def _container(island: ServingIsland, deployment: Deployment, launch: Launch, leads: bool) -> dict[str, Any]:
     command, answers = launch.leader if leads else launch.worker, leads or island.by_rank
     assert command is not None
+    api_key = api_key_of(deployment.options) if answers else None
     container: dict[str, Any] = {
         "name": "engine",
         "image": engine_image(island, deployment),
@@ -170,10 +180,16 @@ def _container(island: ServingIsland, deployment: Deployment, launch: Launch, le
         "args": [
             *command.arguments,
             *(_router_flags(deployment) if answers else []),
+            *(deployment.engine.key_arguments if api_key else ()),
             *drain_arguments(island, deployment, leads=leads),
         ],
     }
-    variables = [*_environment(command), *model_environment(island, deployment)]
+    variables = [
+        *_environment(command),
+        *engine_variables(island, deployment),
+        *model_environment(island, deployment),
+        *([secret_variable(deployment.engine.key_variable, api_key)] if api_key else []),
+    ]
     if environment := [*variables, *network_environment(island, deployment)]:
         container["env"] = environment
     if answers:
@@ -181,10 +197,11 @@ def _container(island: ServingIsland, deployment: Deployment, launch: Launch, le
         container |= probes(island, deployment, launch)
     return container | {
         **lifecycle(island, deployment, finishes=engine_finishes(island, leads=leads)),
-        "resources": {"limits": pod_limits(island, deployment), **container_claims(island, deployment)},
-        **privileges(island, deployment),
+        "resources": bounded(pod_limits(island, deployment)) | container_claims(island, deployment),
+        "securityContext": engine_context(island, deployment),
         "volumeMounts": [
             {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108  # a mount point, no file
+            *engine_mounts(island, deployment),
             *model_mounts(island, deployment),
         ],
     }
@@ -197,7 +214,7 @@ def _environment(command: PodCommand) -> list[dict[str, Any]]:
 
 
 def pod_limits(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
-    """The resources of one pod of the island, in whole CPUs: requests default to limits, so the pod's class is
+    """The resources of one pod of the island, in whole CPUs: requests are the same, so the pod's class is
     Guaranteed where no controller adds containers.
 
     Raises:

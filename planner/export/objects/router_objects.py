@@ -1,7 +1,7 @@
 """The programs of a router as Kubernetes objects: a Deployment, its Service and budget, its configuration, and rights
 to list pods where it looks for them; for islands whose pods it tells apart by address, a name that stands for all.
 
-Pods run as nobody, without privileges and with a root file system that nobody writes to (Pod Security `restricted`).
+Pods run as nobody, confined as all others are (`hardening`).
 
 By what the programs of routers are told from the islands' workloads in finished manifests.
 """
@@ -16,6 +16,10 @@ from planner.export.objects.documents import MOST_OF_A_CONFIG_MAP, config_map_by
 from planner.export.objects.names import pods_service
 from planner.export.objects.operating.draining import LEAVING_S
 from planner.export.objects.pods import PART_OF_LABEL, labels
+from planner.export.objects.security.confinement import confinement_words
+from planner.export.objects.security.exemptions import WATCHED_PODS
+from planner.export.objects.security.hardening import bounded, confined, confined_pod
+from planner.export.objects.weights import secret_variable
 from planner.export.seams import CONFIG_FOLDER, Deployment, RouterProcess
 from planner.export.templating import objects_of
 
@@ -39,6 +43,7 @@ def is_program(manifest: Manifest) -> bool:
 
 
 _CONFIG_PATH = "/etc/router"
+NOBODY = 65532
 
 
 def router_object_files(processes: Sequence[RouterProcess], deployment: Deployment, /) -> dict[str, str]:
@@ -59,6 +64,7 @@ def _comments(processes: Sequence[RouterProcess], deployment: Deployment) -> Ite
     yield from behaviour.notes
     for process in processes:
         yield from (f"{process.name}: {note}" for note in process.notes)
+    yield from confinement_words([WATCHED_PODS] if any(process.watches_pods for process in processes) else [])
 
 
 def _objects(process: RouterProcess, deployment: Deployment) -> list[dict[str, Any]]:
@@ -98,6 +104,10 @@ def program_objects(
         selector={PROGRAM_LABEL: process.name},
         config=dict(process.config),
         config_path=_CONFIG_PATH,
+        secrets=[secret_variable(variable, secret) for variable, secret in process.secrets],
+        confined=confined_pod(token=process.watches_pods),
+        context=confined(user=NOBODY, group=NOBODY),
+        resources=bounded({"cpu": process.cpus, "memory": f"{process.memory_mib}Mi"}),
         words=[word.replace(CONFIG_FOLDER, _CONFIG_PATH) for word in process.command],
         leaving_s=LEAVING_S,
         pods_service=pods_service,

@@ -12,6 +12,8 @@ from planner.export.objects.operating.domains import domain_files
 from planner.export.objects.operating.monitoring import monitoring_files
 from planner.export.objects.pods import engine_image
 from planner.export.objects.scheduling import preemption_policy
+from planner.export.objects.security.confinement import confinement_words
+from planner.export.objects.security.hardening import GROUP, confined_pod
 from planner.export.objects.weights import (
     Source,
     fetching,
@@ -43,8 +45,10 @@ def weights_job_files(deployment: Deployment) -> dict[str, str]:
     comments = (
         f"Fetches {first.weights}, {model.weights_gb:.0f} GB, into claim {options.model_volume} of "
         f"{model_volume_gib(model)} GiB; the engines' pods wait for it. Needs no GPU.",
+        f"The claim must let group {GROUP} write; most storage heeds fsGroup. Exports of NFS may not.",
         "Its pod template cannot be changed: delete the Job before you apply another.",
         *_token_notes(deployment),
+        *confinement_words(deployment.engine.exemptions(first)),
     )
     return {FILE: yaml_text(comments, [_job(deployment)])}
 
@@ -64,8 +68,11 @@ def _job(deployment: Deployment) -> dict[str, Any]:
         name=f"{deployment.name}-weights",
         labels=plan_labels(deployment.name),
         retries=_RETRIES,
-        container=fetching(first.weights, options, engine_image(first, deployment)),
+        container=fetching(
+            first.weights, options, engine_image(first, deployment), deployment.engine.exemptions(first)
+        ),
         volumes=model_volumes(deployment),
+        confined=confined_pod(),
     )
 
 

@@ -20,6 +20,7 @@ MARGIN   tokenizer, configuration, a second copy  -      20 %, an assumption: do
 """
 
 import math
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -27,6 +28,8 @@ from planner.domain import ModelSpec
 from planner.errors import InputError
 from planner.export.islands import ServingIsland
 from planner.export.objects.names import plan_labels
+from planner.export.objects.security.exemptions import NODE_HOST_PATH, Exemption
+from planner.export.objects.security.hardening import bounded, confined
 from planner.export.options import TOKEN, ExportOptions, secret_of
 from planner.export.seams import Deployment
 from planner.export.templating import object_of
@@ -91,10 +94,13 @@ def mark_of(weights: str) -> str:
 def token_environment(options: ExportOptions) -> list[dict[str, Any]]:
     """The token by reference; empty where no Secret is named."""
     secret = secret_of(options)
-    if secret is None:
-        return []
+    return [secret_variable(TOKEN, secret)] if secret else []
+
+
+def secret_variable(variable: str, secret: tuple[str, str]) -> dict[str, Any]:
+    """A variable with what a Secret (name, key) holds."""
     name, key = secret
-    return [{"name": TOKEN, "valueFrom": {"secretKeyRef": {"name": name, "key": key}}}]
+    return {"name": variable, "valueFrom": {"secretKeyRef": {"name": name, "key": key}}}
 
 
 def reading_environment(source: Source, options: ExportOptions) -> list[dict[str, Any]]:
@@ -111,46 +117,46 @@ def reading_environment(source: Source, options: ExportOptions) -> list[dict[str
     return []
 
 
-def waiting(weights: str, options: ExportOptions, image: str) -> list[dict[str, Any]]:
-    """Init containers that end once the weights are there; none where the engine sees to them."""
+def waiting(
+    weights: str, options: ExportOptions, image: str, exemptions: Sequence[Exemption] = ()
+) -> list[dict[str, Any]]:
+    """Init containers that end once the weights are there; none where the engine sees to them. `exemptions`: of the
+    image."""
     source = weights_source(weights, options)
     if source is Source.JOB:
         container = {
             "name": "wait-for-weights",
             "image": image,
             "command": [*WAIT_COMMAND, mark_of(weights)],
-            "resources": {"limits": dict(_WAIT_LIMITS)},
+            "resources": bounded(_WAIT_LIMITS),
+            "securityContext": confined(),  # a shell runs as anybody
+            "volumeMounts": [{"name": VOLUME, "mountPath": MOUNT_PATH, "readOnly": True}],
         }
-        return [container | _contained(read_only=True)]
-    return [fetching(weights, options, image)] if source is Source.NODE else []
+        return [container]
+    return [fetching(weights, options, image, exemptions)] if source is Source.NODE else []
 
 
-def fetching(weights: str, options: ExportOptions, image: str) -> dict[str, Any]:
-    """A container that fetches the weights once."""
-    by_node = ["node"] if weights_source(weights, options) is Source.NODE else []
+def fetching(weights: str, options: ExportOptions, image: str, exemptions: Sequence[Exemption] = ()) -> dict[str, Any]:
+    """A container that fetches the weights once; `exemptions`: of the image."""
+    by_node = weights_source(weights, options) is Source.NODE
     return {
         "name": "fetch-weights",
         "image": image,
-        "command": ["python3", "-c", FETCH_SCRIPT, weights, mark_of(weights), *by_node],
-        "env": [{"name": HOME, "value": MOUNT_PATH}, *token_environment(options)],
-        "resources": {"limits": dict(_LIMITS)},
-    } | _contained(read_only=False)
-
-
-def hardened() -> dict[str, Any]:
-    """What every container does without: privileges that it did not begin with, system calls that the runtime
-    filters."""
-    return {"allowPrivilegeEscalation": False, "seccompProfile": {"type": "RuntimeDefault"}}
+        "command": ["python3", "-c", FETCH_SCRIPT, weights, mark_of(weights), *(["node"] if by_node else [])],
+        "env": [
+            {"name": HOME, "value": MOUNT_PATH},
+            {"name": "TMPDIR", "value": MOUNT_PATH},
+            *token_environment(options),
+        ],
+        "resources": bounded(_LIMITS),
+        "securityContext": confined((*exemptions, NODE_HOST_PATH) if by_node else exemptions),
+        "volumeMounts": [{"name": VOLUME, "mountPath": MOUNT_PATH}],
+    }
 
 
 def node_volume() -> dict[str, Any]:
     """The folder of the node that keeps the weights."""
     return {"name": VOLUME, "hostPath": {"path": NODE_FOLDER, "type": "DirectoryOrCreate"}}
-
-
-def _contained(*, read_only: bool) -> dict[str, Any]:
-    mount = {"name": VOLUME, "mountPath": MOUNT_PATH} | ({"readOnly": True} if read_only else {})
-    return {"securityContext": hardened(), "volumeMounts": [mount]}
 
 
 def weights_note(weights: str, options: ExportOptions) -> str:
@@ -201,6 +207,11 @@ def model_mounts(island: ServingIsland, deployment: Deployment) -> list[dict[str
 def model_environment(island: ServingIsland, deployment: Deployment) -> list[dict[str, Any]]:
     """Where the engine looks for weights, or keeps what it fetches."""
     return reading_environment(weights_source(island.weights, deployment.options), deployment.options)
+
+
+def downloaded(deployment: Deployment) -> ModelSpec | None:
+    """The model that each pod keeps for itself; None where a volume or a folder has it."""
+    return None if model_volumes(deployment) or _source(deployment) is Source.PATH else deployment.plan.scenario.model
 
 
 def _source(deployment: Deployment) -> Source:

@@ -28,6 +28,7 @@ from types import MappingProxyType
 from planner.domain import Plan, RouterPolicy
 from planner.errors import InputError
 from planner.export.objects.names import is_dns_label
+from planner.export.options import api_key_of, chosen_image
 from planner.export.routers.intervals_served import MIXED, SPLIT, ServedInterval, answer_timeout_s, chosen
 from planner.export.seams import NAMESPACE, Deployment, Endpoint, RouterProcess
 
@@ -45,7 +46,9 @@ HEALTH_PERIOD_S, HEALTH_FAILURES = 1, 2
 class GatewayProgram:
     """How an engine's router is called. `pairs`: its flag for pairing; `startup_s`: how long it waits for workers;
     `quiet`: the word for a log of warnings alone. `resends_pairs`: a paired request that meets a dead worker goes to
-    another. `recipe`: the folder here that its image is built from; empty: it is published."""
+    another. `key_variable`: where it reads the engines' key, with `key_words` of its command; `gives_key`: it gives
+    that to paired requests of whoever asks, where others must bring it. `recipe`: the folder here that its image is
+    built from; empty: it is published."""
 
     engine: str
     key: str
@@ -56,6 +59,9 @@ class GatewayProgram:
     startup_s: int
     quiet: str
     resends_pairs: bool
+    key_variable: str
+    key_words: tuple[str, ...] = ()
+    gives_key: bool = False
     more: tuple[str, ...] = ()
 
 
@@ -69,6 +75,8 @@ VLLM_ROUTER = GatewayProgram(
     startup_s=30,
     quiet="warning",
     resends_pairs=False,
+    key_variable="OPENAI_API_KEY",
+    gives_key=True,
 )
 MODEL_GATEWAY = GatewayProgram(
     engine="sglang",
@@ -80,6 +88,8 @@ MODEL_GATEWAY = GatewayProgram(
     startup_s=86400,
     quiet="warn",
     resends_pairs=True,
+    key_variable="SGLANG_API_KEY",
+    key_words=("--api-key", "$(SGLANG_API_KEY)"),
     more=("--shutdown-grace-period-secs", "{grace}"),
 )
 GATEWAYS: Mapping[str, GatewayProgram] = MappingProxyType(
@@ -90,6 +100,12 @@ GATEWAYS: Mapping[str, GatewayProgram] = MappingProxyType(
 def resends_pairs(engine: str) -> bool:
     """Whether the engine's router sends a paired request again that met a dead worker."""
     return GATEWAYS.get(engine, VLLM_ROUTER).resends_pairs
+
+
+def opens_to_all(engine: str, way: str) -> bool:
+    """Whether the engine's router brings requests of anybody to engines that ask for a key (requests that it was sent,
+    vllm-router 0.1.17: a pair's carry the key of its own variable, others the client's)."""
+    return way == SPLIT and GATEWAYS.get(engine, VLLM_ROUTER).gives_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,8 +160,7 @@ def gateway_process(deployment: Deployment, endpoints: Sequence[Endpoint], gatew
     interval, way, number = gateway.interval, gateway.way, gateway.number
     groups = _worker_groups(interval, way, endpoints)
     watches = not gateway.reached and not all(endpoint.addresses for group in groups.values() for endpoint in group)
-    timeout = answer_timeout_s(deployment.plan)
-    images = {key.upper(): image for key, image in deployment.options.images}
+    timeout, api_key = answer_timeout_s(deployment.plan), api_key_of(deployment.options)
     command = (
         *program.program,
         *("--host", "0.0.0.0"),  # noqa: S104  # the pod's own address, which the Service reaches
@@ -163,11 +178,12 @@ def gateway_process(deployment: Deployment, endpoints: Sequence[Endpoint], gatew
         *("--prometheus-host", "0.0.0.0"),  # noqa: S104  # as above
         *("--prometheus-port", str(_FIRST_METRICS_PORT + number)),
         *(word.format(grace=timeout) for word in program.more),
+        *(program.key_words if api_key else ()),
         *("--log-level", program.quiet),
     )
     return RouterProcess(
         name=program_name(deployment, gateway.suffix),
-        image=images.get(program.key, program.image),
+        image=chosen_image(deployment.options, program.key, program.image) or program.image,
         command=command,
         port=_FIRST_PORT + number,
         health_path=READY,
@@ -176,6 +192,7 @@ def gateway_process(deployment: Deployment, endpoints: Sequence[Endpoint], gatew
         # as many as programs of a pool each would have
         cpus=max(1, len(interval.prefill)) if gateway.reached else 1,
         grace_s=timeout,
+        secrets=((program.key_variable, api_key),) if api_key else (),
         notes=(f"Prompts of {interval.title}: {_way_words(interval, way)}.",),
     )
 

@@ -37,6 +37,7 @@ from planner.domain import PHASES, Phase, Plan
 from planner.domain.serving.deploy import COUNTS_BYTES, NONE
 from planner.export.objects.names import pods_service
 from planner.export.objects.operating.autoscaling import most_copies
+from planner.export.options import API_KEY, api_key_of, chosen_image
 from planner.export.routers.gateways import READY
 from planner.export.routers.intervals_served import (
     ServedInterval,
@@ -71,6 +72,7 @@ def body_bytes(tokens: int, bytes_per_token: float, envelope: int) -> int:
     return envelope + math.ceil(bytes_per_token * tokens - _FUZZ) if tokens else 0
 
 
+IMAGE = "haproxy:2.6.12"
 CONFIG_FILE, LUA_FILE = "haproxy.cfg", "fewest-bytes.lua"
 PORT = 8080
 HEALTH = "/health"
@@ -137,13 +139,13 @@ class Backend:
 
 def haproxy_process(deployment: Deployment, backends: Sequence[Backend], name: str) -> RouterProcess:
     """The program `haproxy` with its configuration."""
-    images = {key.upper(): image for key, image in deployment.options.images}
     reached = {endpoint.service: endpoint for backend in backends for endpoint in backend.endpoints}
     phases = [phase for backend in backends for phase in backend.phases]
+    api_key = api_key_of(deployment.options)
     buffers = 2 * _BUFFERING * _buffer_bytes(deployment, backends)
     return RouterProcess(
         name=name,
-        image=images.get("HAPROXY", "haproxy:2.6.12"),
+        image=chosen_image(deployment.options, "HAPROXY", IMAGE) or IMAGE,
         command=("haproxy", "-db", "-f", f"{{config}}/{CONFIG_FILE}"),
         port=PORT,
         health_path=HEALTH,
@@ -157,6 +159,7 @@ def haproxy_process(deployment: Deployment, backends: Sequence[Backend], name: s
         cpus=_threads(deployment, phases),
         memory_mib=512 + math.ceil((2 if phases else 1) * buffers / _MIB),
         grace_s=answer_timeout_s(deployment.plan),
+        secrets=((API_KEY, api_key),) if api_key else (),
         notes=("Requests come in here: a backend for each interval of prompt lengths, by the size of the body.",),
     )
 
@@ -207,6 +210,7 @@ def config_text(deployment: Deployment, backends: Sequence[Backend]) -> str:
         ready=READY,
         balance="leastconn" if balanced(deployment.plan) else "roundrobin",
         refused_from=REFUSED_FROM,
+        key_variable=API_KEY if deployment.options.api_key_secret else "",
         body_bytes=_sizes(deployment),
         held_requests=held_requests,
         pods_service=pods_service,

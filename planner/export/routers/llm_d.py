@@ -275,4 +275,5 @@ LLM_D = Router(
     inner=_inner,
     steps=_steps,
     requests_metric="llm_d_epp_request_total",
+    passes_key=True,  # picker and sidecar leave a request's headers alone
 )

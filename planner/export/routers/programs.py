@@ -9,6 +9,7 @@ from functools import partial
 from planner.domain import PHASES, Endpoints, LengthMeasure, Phase, Plan, RouterBehaviour, Rule, one_layer
 from planner.domain.serving.programs import PROGRAMS, Surroundings
 from planner.domain.serving.targets import Reach
+from planner.errors import ExportError
 from planner.export.engines.seam import Launch
 from planner.export.islands import ServingIsland
 from planner.export.routers.gateways import (
@@ -18,6 +19,7 @@ from planner.export.routers.gateways import (
     Gateway,
     gateway_process,
     interval_labels,
+    opens_to_all,
     program_name,
     resends_pairs,
 )
@@ -42,6 +44,7 @@ def render_programs(deployment: Deployment, endpoints: Sequence[Endpoint], *, di
     gateways = plan_gateways(deployment.plan, intervals, deployment.engine.name, _counts(deployment), direct=direct)
     if not direct and len(gateways) == 1:
         only = replace(gateways[0], alone=True)
+        _check_key_asked(deployment, only)
         return RouterFiles(processes=(gateway_process(deployment, endpoints, only),))
     name = program_name(deployment)
     speeds = direct and by_speed(deployment.plan, deployment.engine.name, intervals)
@@ -53,6 +56,15 @@ def render_programs(deployment: Deployment, endpoints: Sequence[Endpoint], *, di
     backends = [_backend(deployment.plan, i, programs, endpoints, phases[i.number], direct=direct) for i in intervals]
     front = haproxy_process(deployment, backends, name)
     return RouterFiles(processes=(front, *(process for _, process in programs)))
+
+
+def _check_key_asked(deployment: Deployment, gateway: Gateway) -> None:
+    if deployment.options.api_key_secret and opens_to_all(deployment.engine.name, gateway.way):
+        raise ExportError(
+            "Router vllm: vllm-router gives paired requests its own key, whoever sends them, so HAProxy must stand in "
+            "front to ask for it (deploy.api_key_secret).",
+            hint="Take --router haproxy.",
+        )
 
 
 def _phases(plan: Plan, interval: ServedInterval, endpoints: Sequence[Endpoint]) -> tuple[PhaseServers, ...]:
@@ -226,6 +238,7 @@ def _router(name: str, engines: tuple[str, ...], *, direct: bool) -> Router:
         counts_bytes=direct,
         rank_obstacle=partial(rank_obstacle, direct=direct),
         keeps_lanes=True,
+        passes_key=True,
     )
 
 

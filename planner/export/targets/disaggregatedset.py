@@ -335,5 +335,5 @@ DISAGGREGATED_SET = Target(
         ),
     ),
     processes=router_object_files,
-    unheeded=("namespace", "autoscaling", "prometheus"),  # the set keeps the copies of its roles
+    unheeded=("namespace", "autoscaling"),  # the set keeps the copies of its roles
 )

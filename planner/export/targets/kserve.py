@@ -21,6 +21,7 @@ shell, so names are refused that either could read.
 
 import re
 import shlex
+from dataclasses import replace
 from typing import Any
 
 from planner.domain import PHASES, Phase
@@ -48,7 +49,11 @@ from planner.export.objects.pods import (
     router_labels,
 )
 from planner.export.objects.scheduling import packing, queue_labels, spread
-from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
+from planner.export.objects.security.confinement import confinement_notes, engine_mounts
+from planner.export.objects.security.exemptions import GROUP_PRESETS, POOL_CHECK, Exemption
+from planner.export.objects.security.hardening import scratch_volumes
+from planner.export.options import chosen_image
+from planner.export.seams import Deployment, Endpoint, NetworkFacts, Target, TargetFiles
 from planner.export.summary import part_annotations
 from planner.export.targets.inference_services import (
     API_VERSION,
@@ -72,7 +77,10 @@ from planner.export.templating import object_of
 _IMAGES = {"nvidia.com/gpu": "ghcr.io/llm-d/llm-d-cuda:v0.6.0"}  # the presets': runs without root, as they demand
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
 _SHOWN_LABELS = (ISLAND_LABEL, PHASE_LABEL, GPU_LABEL)
-_POD_FIELDS = ("nodeSelector", "affinity", "priorityClassName", "tolerations", "terminationGracePeriodSeconds")
+_POD_FIELDS = (
+    *("nodeSelector", "affinity", "priorityClassName", "tolerations", "terminationGracePeriodSeconds"),
+    "securityContext",
+)
 _LONGEST_SUFFIX = "-kserve-mn-prefill"
 
 
@@ -86,6 +94,7 @@ def _manifests(deployment: Deployment, /) -> TargetFiles:
     """
     refuse_templates(deployment)
     _check_model(deployment)
+    deployment = _in_presets(deployment)
     check_gpus_told_apart(deployment)
     launches = {island.id: deployment.engine.launch(island, RENDEZVOUS) for island in deployment.islands}
     pairs = island_pairs(deployment, _LONGEST_SUFFIX)
@@ -99,6 +108,21 @@ def _manifests(deployment: Deployment, /) -> TargetFiles:
         Endpoint(island=i, service=_service_name(i), port=SERVICE_PORT, leaders=()) for i in deployment.islands
     )
     return TargetFiles(files=files, endpoints=tuple(endpoints))
+
+
+def _in_presets(deployment: Deployment) -> Deployment:
+    """The presets' image runs as a user of its own, whatever the GPUs."""
+    return replace(deployment, engine=replace(deployment.engine, user=None, exemptions=lambda _: ()))
+
+
+def _preset_exemptions(island: ServingIsland, deployment: Deployment) -> tuple[Exemption, ...]:
+    """What the presets put into the island's pods."""
+    grouped = (GROUP_PRESETS,) if island.grouping.pods > 1 else ()
+    return (*grouped, *((POOL_CHECK,) if _checks_pool(island, deployment) else ()))
+
+
+def _checks_pool(island: ServingIsland, deployment: Deployment) -> bool:
+    return island.phase is Phase.DECODE and not _crosses_pairs(deployment)
 
 
 def _check_model(deployment: Deployment) -> None:
@@ -146,6 +170,7 @@ def _operating_notes(island: ServingIsland, deployment: Deployment) -> tuple[str
         f"End: requests under way have up to {drain_seconds(island, deployment)} s. The presets wait 15 s and give the "
         f"engine what is left of {grace_seconds(island, deployment)} s (KServe 0.19; older ones cut requests off).",
         "Weights: KServe fetches them for every pod; a token comes with the service account that its documents name.",
+        *confinement_notes(island, deployment, _preset_exemptions(island, deployment)),
         *network_notes(island, deployment),
     )
 
@@ -238,20 +263,21 @@ def _pod(
         "kserve-pod",
         spec=spec,
         container=container,
+        mounts=engine_mounts(island, deployment),
         image=_image(island, deployment),
         env=[*container.get("env", []), *_flags(island, launch)],
         leads=leads,
         startup=startup_budget(island, deployment),
-        single=island.grouping.pods == 1,
         taken=_POD_FIELDS,
+        token=_checks_pool(island, deployment),
+        folders=scratch_volumes(),
         spread=spread(island, _pods_of(island, deployment)),
         sidecar=SIDECAR_COMMAND if crosses else (),
     )
 
 
 def _image(island: ServingIsland, deployment: Deployment) -> str:
-    chosen = {vendor.upper(): image for vendor, image in deployment.options.images}.get(island.gpu.vendor.upper())
-    image = chosen or _IMAGES.get(gpu_resource(island))
+    image = chosen_image(deployment.options, island.gpu.vendor, _IMAGES.get(gpu_resource(island)))
     if image is None:
         raise ExportError(
             f"Island {island.id}, target kserve: no image is known for {island.gpu.vendor} GPUs.",
@@ -302,9 +328,10 @@ KSERVE = Target(
     ),
     unheeded=(
         *("namespace", "weights", "hf_secret", "compute_domains"),
-        *("monitoring", "autoscaling", "prometheus"),  # KServe scrapes and scales by itself
+        *("monitoring", "autoscaling"),  # KServe scrapes and scales by itself
     ),
     named=True,
+    network=NetworkFacts(egress=False),
     rank_obstacle=_rank_obstacle,
     entry=picked_entry,
 )

@@ -230,6 +230,10 @@ def _topology(deployment: Deployment) -> dict[str, Any]:
 
 _UNHEEDED = (
     "images",
+    "api_key_secret",
+    "network_policies",
+    "client_namespaces",
+    "image_digests",
     "shared_memory_gib",
     "pin_nodes",
     "priority_class",

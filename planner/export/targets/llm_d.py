@@ -45,7 +45,9 @@ from planner.export.objects.pods import (
     router_labels,
 )
 from planner.export.objects.scheduling import queue_labels, spread
+from planner.export.objects.security.exemptions import CHART_SIDECAR
 from planner.export.objects.weights import model_volume_gib, model_volumes
+from planner.export.options import pinned
 from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import island_annotations
 from planner.export.targets.llm_d_releases import (
@@ -69,6 +71,7 @@ _TARGET_PORT = 8200  # where a decode engine listens behind its sidecar
 _SIDECAR = "ghcr.io/llm-d/llm-d-routing-sidecar:v0.7.1"
 _CONNECTORS = {"vllm": "nixlv2", "sglang": "sglang"}
 _ACCELERATORS = {GPU_RESOURCES["NVIDIA"]: "nvidia", GPU_RESOURCES["AMD"]: "amd"}
+_EXTRA = ("affinity", "securityContext", "automountServiceAccountToken")  # of the pod, without a value of their own
 _SHOWN_LABELS = (ENGINE_LABEL, ISLAND_LABEL, PHASE_LABEL, GPU_LABEL)
 
 
@@ -122,7 +125,8 @@ def _comments(pair: IslandPair, deployment: Deployment, launches: dict[str, Laun
         )
     for island in pair.islands:
         notes = (*packing_notes(island, deployment), *launches[island.id].notes)
-        notes = (*operating_notes(island, deployment), *notes)
+        exempt = (CHART_SIDECAR,) if island.phase is Phase.DECODE else ()
+        notes = (*operating_notes(island, deployment, exempt), *notes)
         lines += island_comments(island, deployment, (*notes, *_class_notes(island, deployment)))
         if island.grouping.pods > 1 and not island.by_rank:
             lines.append(
@@ -163,7 +167,7 @@ def _values(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch
         labels=_release_labels(pair, deployment),
         accelerator=_ACCELERATORS[gpu_resource(pair.islands[0])],
         service_port=SERVICE_PORT,
-        sidecar=_SIDECAR,
+        sidecar=pinned(deployment.options, _SIDECAR),
         target_port=_TARGET_PORT,
         connector="" if pair.mixed else _CONNECTORS[deployment.engine.name],
         prefill=_role(pair.prefill, deployment, launches),
@@ -203,7 +207,7 @@ def _role(island: ServingIsland | None, deployment: Deployment, launches: dict[s
     launch, pod = launches[island.id], pod_template(island, deployment, launches[island.id])
     every, container = labels(island, deployment), pod["spec"]["containers"][0]
     command, arguments = _command(island, deployment, launch)
-    extra = {"affinity": pod["spec"]["affinity"]} if "affinity" in pod["spec"] else {}
+    extra = {key: pod["spec"][key] for key in _EXTRA if key in pod["spec"]}
     # one template for leader and workers: none of them may end before the leader's requests are done
     alike = launch.worker is None or island.by_rank
     end = container if alike else lifecycle(island, deployment, finishes=False)
@@ -338,7 +342,7 @@ LLM_D = Target(
     engines=("vllm", "sglang"),
     manifests=_manifests,
     # its pods bear no labels of islands, which metrics and scalers would need
-    unheeded=("namespace", "compute_domains", "monitoring", "autoscaling", "prometheus"),
+    unheeded=("namespace", "compute_domains", "monitoring", "autoscaling"),
     pods_of=_pods_of,
     kinds=(
         Kind(

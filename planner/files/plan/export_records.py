@@ -6,7 +6,7 @@ from typing import Any
 from planner.domain import DeploySettings
 from planner.domain.serving.deploy import ExportRecord
 from planner.errors import InputError
-from planner.files.disk.documents import read_text
+from planner.files.disk.documents import read_text, read_yaml
 from planner.files.disk.opening import is_folder, is_there
 from planner.files.plan.digests import sealed_section, sealed_text
 from planner.files.records import fields_of, read_record, record_document, record_keys
@@ -60,6 +60,12 @@ def export_record_of(text: str, origin: str) -> ExportRecord:
     return read_record(
         ExportRecord, _without(document, _OWN_KEYS), options=lambda _: options, carried=lambda _: carried
     )
+
+
+def load_digests(path: Path) -> tuple[tuple[str, str], ...]:
+    """Image -> digest, of a YAML file; what they must be is for whoever writes them. InputError for anything else."""
+    document = read_yaml(path)
+    return tuple((image, document.text(image)) for image in document.plain())
 
 
 def _carried(document: Section) -> dict[str, tuple[dict[str, Any], ...]]:

@@ -59,6 +59,7 @@ _RENAMED = {
         (re.compile(rf"\b{_SAMPLE_GPU}\b"), "GPU"),
         (re.compile(r"\blabel\b"), "LABEL"),
         (re.compile(r"^(deploy\.images)\..*"), r"\1.VENDOR"),
+        (re.compile(r"^(deploy\.image_digests)\..*"), r"\1.IMAGE"),
         (re.compile(r"^(deploy\.pod_resources)\..*"), r"\1.RESOURCE"),
         (re.compile(r"^(deploy\.topology)\..*"), r"\1.LEVEL"),
         (re.compile(r"^(deploy\.hours_rps)\..*"), r"\1.HOUR"),

@@ -15,14 +15,15 @@ from planner import export
 from planner.domain import Plan
 from planner.domain.rollouts import GateQuery
 from planner.export.checking.carrying import Objects, engines_of, standing
+from planner.export.checking.structure import KUSTOMIZATION
 from planner.export.objects.documents import yaml_text
 from planner.files import catalog
 from planner.files.disk.strict_yaml import parse_yaml
 from planner.files.records import read_record, record_document
-from planner.runs.runbook import goes_with_engines
+from planner.runs.replanning.kustomizing import WAVE, kustomization
+from planner.runs.runbook import wave_of
 
-FOLDER, GATE, KUSTOMIZATION, APPLICATION = "stages", "gate.yaml", "kustomization.yaml", "argocd-application.yaml"
-_WAVE = "argocd.argoproj.io/sync-wave"
+FOLDER, GATE, APPLICATION = "stages", "gate.yaml", "argocd-application.yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,18 +57,13 @@ def stage_files(stand: Stand, gates: Gates) -> dict[str, bytes]:
     """Name -> content of a stage's folder."""
     waves: dict[str, list[Mapping[str, Any]]] = {}
     for manifest in stand.objects.values():
-        wave = int(goes_with_engines(manifest) != stand.starts)
+        wave = wave_of(manifest, starts=stand.starts)
         waves.setdefault(f"wave-{wave}.yaml", []).append(_in_wave(manifest.body, wave))
     planned = stand.plan.scenario.engine
     profile = planned if planned.name == gates.engine else catalog.engine(gates.engine)
     questions = export.gate_queries(stand.plan, profile, gates.window, levels=gates.levels)
-    kustomization = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": sorted(waves),
-    }
     texts = {
-        KUSTOMIZATION: yaml_text([f"{stand.title}."], [kustomization]),
+        KUSTOMIZATION: yaml_text([f"{stand.title}."], [kustomization(sorted(waves))]),
         **{name: yaml_text([f"{stand.title}."], bodies) for name, bodies in sorted(waves.items())},
         GATE: _gate_text(questions),
         APPLICATION: _application(stand.plan),
@@ -76,7 +72,7 @@ def stage_files(stand: Stand, gates: Gates) -> dict[str, bytes]:
 
 
 def _in_wave(body: Mapping[str, Any], wave: int) -> Mapping[str, Any]:
-    annotations = {**(body["metadata"].get("annotations") or {}), _WAVE: str(wave)}
+    annotations = {**(body["metadata"].get("annotations") or {}), WAVE: str(wave)}
     return {**body, "metadata": {**body["metadata"], "annotations": annotations}}
 
 

@@ -10,6 +10,7 @@ cel         the CEL evaluator in C++, which CRDs' rules want the package cel-exp
 dynamo      the loader of Dynamo's GlobalRouter              the package ai-dynamo, of which only that part is kept
 routers     sglang-router and vllm-router, and what they import
 aiperf      AIPerf, the load generator of `planner prove`, and what it imports for that
+checkov     Checkov, a linter of policies for manifests      the package checkov, and what it imports
 haproxy     HAProxy                                          the machine's own, else the Debian packages, unpacked
 
 Versions are pinned in `pins/`, not in constraints.txt: none of them is a dependency of the planner, and no package's
@@ -102,6 +103,7 @@ UNPACK: Mapping[str, Callable[[Path, Path], None]] = {
     "dynamo": _global_router,
     "routers": _packages,
     "aiperf": _packages,
+    "checkov": _packages,
 }
 ALL = (*UNPACK, "haproxy")
 

@@ -22,7 +22,7 @@ MARK = "installed"
 PROGRAMS: Mapping[str, str] = MappingProxyType(
     {"helm": "kubectl", "kubectl": "kubectl", "shellcheck": "shellcheck", "haproxy": "haproxy"}
 )
-"""Program and the tool that brings it; the others are Python packages: aiperf, cel, dynamo, routers."""
+"""Program and the tool that brings it; the others are Python packages: aiperf, cel, checkov, dynamo, routers."""
 ROUTER_MODULES: Mapping[str, str] = MappingProxyType(
     {"sglang-router": "sglang_router.launch_router", "vllm-router": "vllm_router.launch_router"}
 )

@@ -24,7 +24,15 @@ from planner.export.objects.documents import whole_number
 from planner.export.objects.names import DIGEST, one_line, plan_labels
 from planner.export.objects.operating.draining import drain_seconds
 from planner.export.objects.pods import GPU_RESOURCES, labels, pod_template
+from planner.export.objects.security.confinement import (
+    engine_folders,
+    engine_mounts,
+    engine_variables,
+    pod_context,
+)
+from planner.export.objects.security.hardening import bounded, confined
 from planner.export.objects.weights import model_environment, model_mounts, model_volumes, waiting
+from planner.export.options import chosen_image
 from planner.export.seams import Deployment
 from planner.export.summary import PREFIX, part_annotations
 from planner.export.targets.dynamo.engines import (
@@ -196,7 +204,10 @@ def _service(
 ) -> dict[str, Any]:
     """A component without GPUs. A router has no type of its own."""
     first, image = deployment.islands[0], _plain_image(deployment)
-    mounts, volumes = model_mounts(first, deployment), model_volumes(deployment)  # for the tokenizer beside the weights
+    exemptions = deployment.engine.exemptions(first)
+    # for the tokenizer beside the weights
+    mounts = [*engine_mounts(first, deployment), *model_mounts(first, deployment)]
+    volumes = [*engine_folders(first, deployment), *model_volumes(deployment)]
     if config_map:
         mounts.append({"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True})
         volumes.append({"name": "config", "configMap": {"name": config_map}})
@@ -208,18 +219,25 @@ def _service(
         image=image,
         module=module,
         args=arguments,
-        env=[*({"name": key, "value": value} for key, value in env.items()), *model_environment(first, deployment)],
+        env=[
+            *({"name": key, "value": value} for key, value in env.items()),
+            *engine_variables(first, deployment),
+            *model_environment(first, deployment),
+        ],
         mounts=mounts,
         volumes=volumes,
-        init=waiting(first.weights, deployment.options, image),
+        init=waiting(first.weights, deployment.options, image, exemptions),
+        resources=bounded({"cpu": 4, "memory": "8Gi"}),
+        context=confined(exemptions, user=deployment.engine.user, group=deployment.engine.group),
+        confined=pod_context(first, deployment),
     )
     return _versioned(component)
 
 
 def _plain_image(deployment: Deployment) -> str:
     """Routers need no GPU: the image for NVIDIA's, which is there by default."""
-    chosen = {vendor.upper(): image for vendor, image in deployment.options.images}
-    return chosen.get("NVIDIA") or deployment.engine.images["NVIDIA"]
+    default = deployment.engine.images["NVIDIA"]
+    return chosen_image(deployment.options, "NVIDIA", default) or default
 
 
 def container_gpus(component: Mapping[str, Any]) -> int:

@@ -19,7 +19,7 @@ components/src/dynamo/vllm/{args,backend_args}.py; image tags of its examples (e
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from planner.domain import Phase
@@ -30,12 +30,14 @@ from planner.export.engines.loading import check_code
 from planner.export.engines.seam import Engine, Launch, PodCommand, Rendezvous
 from planner.export.engines.sglang import GROUP_FLAGS
 from planner.export.islands import ServingIsland
+from planner.export.objects.security.exemptions import DYNAMO_CUBINS, Exemption
 from planner.files import catalog
 
 RUNTIME_VERSION = "1.6.1"
 SUFFIX_VARIABLE = "DYN_NAMESPACE_WORKER_SUFFIX"
 """Empty: some operators append a hash to the namespace of workers and not to that of their router."""
 MP_ANNOTATION = "nvidia.com/vllm-distributed-executor-backend"
+_USER = 1000  # `dynamo`: ai-dynamo/dynamo pull request 3935
 _NEGATIVE = re.compile(r"-[0-9.]+")
 _NOBODY = Rendezvous(leader_address="127.0.0.1", pod_index="0")  # the operator's flags take the place of these
 
@@ -46,8 +48,8 @@ class DynamoEngine:
     its operator does (`left_out`), what its prefill workers and decode workers are called in endpoints, and the flags
     that a worker's command begins with (`first`).
 
-    `spans_pods`: a rank larger than a pod takes an executor, which the operator has to be told. `routed`: Dynamo's
-    GlobalRouter serves it."""
+    `exemptions`: what its image cannot do without, which user 1000 of group 0 runs. `spans_pods`: a rank larger than a
+    pod takes an executor, which the operator has to be told. `routed`: Dynamo's GlobalRouter serves it."""
 
     module: str
     version: str
@@ -55,6 +57,7 @@ class DynamoEngine:
     left_out: frozenset[str]
     components: Mapping[Phase, str]
     first: Callable[[ServingIsland], tuple[str, ...]]
+    exemptions: tuple[Exemption, ...] = ()
     spans_pods: bool = False
     routed: bool = False
 
@@ -62,6 +65,10 @@ class DynamoEngine:
     def command(self) -> tuple[str, ...]:
         """The command of a worker."""
         return ("python3", "-m", self.module)
+
+    def within(self, engine: Engine) -> Engine:
+        """The engine in Dynamo's image."""
+        return replace(engine, images=self.images, user=_USER, group=0, exemptions=lambda _: self.exemptions)
 
 
 def _name_arguments(island: ServingIsland) -> tuple[str, ...]:
@@ -98,6 +105,7 @@ DYNAMO_ENGINES: Mapping[str, DynamoEngine] = MappingProxyType(
             left_out=frozenset({"port", *GROUP_FLAGS}),
             components=_COMPONENTS,
             first=_untokenized,
+            exemptions=(DYNAMO_CUBINS,),
         ),
     }
 )

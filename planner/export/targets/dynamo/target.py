@@ -27,8 +27,10 @@ from planner.export.objects.operating.draining import drain_seconds, grace_secon
 from planner.export.objects.operating.network import network_notes
 from planner.export.objects.pods import ENGINE_LABEL, check_gpus_told_apart, found_pod, island_pods
 from planner.export.objects.scheduling import packing
+from planner.export.objects.security.confinement import confinement_notes
+from planner.export.objects.security.exemptions import DYNAMO_DISCOVERY
 from planner.export.objects.weights import weights_note
-from planner.export.seams import Deployment, Endpoint, Entry, Target, TargetFiles
+from planner.export.seams import Deployment, Endpoint, Entry, NetworkFacts, Target, TargetFiles
 from planner.export.summary import part_path, read_part
 from planner.export.targets.dynamo.components import (
     API_VERSION,
@@ -63,8 +65,7 @@ def _manifests(deployment: Deployment, /) -> TargetFiles:
     """
     _check_options(deployment)
     check_gpus_told_apart(deployment)
-    images = DYNAMO_ENGINES[deployment.engine.name].images
-    deployment = replace(deployment, engine=replace(deployment.engine, images=images))
+    deployment = replace(deployment, engine=DYNAMO_ENGINES[deployment.engine.name].within(deployment.engine))
     if any(island.mixed for island in deployment.islands):
         _check_mixed(deployment)
         return _one_pool(deployment)
@@ -195,7 +196,12 @@ def _operating_notes(island: ServingIsland, deployment: Deployment) -> tuple[str
     ]
     if island.grouping.pods > 1:
         notes.append("All nodes of a copy are told to end at once, and requests under way may be cut off.")
-    return (*notes, weights_note(island.weights, deployment.options), *network_notes(island, deployment))
+    return (
+        *notes,
+        weights_note(island.weights, deployment.options),
+        *confinement_notes(island, deployment),
+        *network_notes(island, deployment),
+    )
 
 
 def _service(graph: str, component: str) -> str:
@@ -283,8 +289,10 @@ DYNAMO = Target(
         ),
     ),
     # its operator scrapes, and scales by adapters of its own; its GlobalRouter registers one name, that of the weights
-    unheeded=("compute_domains", "served_names", "monitoring", "autoscaling", "prometheus"),
+    unheeded=("compute_domains", "served_names", "api_key_secret", "monitoring", "autoscaling"),
     by_grid=True,
     rank_obstacle=_rank_obstacle,
     entry=_entry,
+    exemptions=(DYNAMO_DISCOVERY,),
+    network=NetworkFacts(egress=False, together=True, entry_port=8000),
 )

@@ -16,11 +16,14 @@ from planner.domain.fleets import FleetPlan
 from planner.errors import ExportError
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.router_objects import program_objects
+from planner.export.objects.security.policies import FILE, front_policy
+from planner.export.options import chosen_image, pinned
 from planner.export.routers.haproxy import (
     CONFIG_FILE,
     COPIES,
     CPUS,
     HEALTH,
+    IMAGE,
     PORT,
     address,
     address_in_cluster,
@@ -88,11 +91,12 @@ def front_process(
 ) -> RouterProcess:
     """The program with its configuration; `cluster`, and what it raises: as of `front_config`."""
     plans = [part.plan for part in fleet_plan.plans]
-    images = {key.upper(): image for plan in plans for key, image in plan.scenario.deploy.images}
+    images = [chosen_image(plan.scenario.deploy, "HAPROXY", None) for plan in plans]
+    pins = [pinned(plan.scenario.deploy, IMAGE) for plan in plans]
     buffers = _BUFFERING * _buffer_bytes(max(map(_longest_body, plans)))
     return RouterProcess(
         name=name,
-        image=images.get("HAPROXY", "haproxy:2.6.12"),
+        image=next(filter(None, images), max(pins, key=len)),
         command=("haproxy", "-db", "-f", f"{{config}}/{CONFIG_FILE}"),
         port=PORT,
         health_path=HEALTH,
@@ -115,4 +119,10 @@ def front_files(fleet_plan: FleetPlan, routes: Sequence[ServiceRoute], fleet: st
             if route.models
         ),
     )
-    return {"front.yaml": yaml_text(comments, program_objects(process, part_of=fleet, router=ROUTER))}
+    namespaces = [plan.plan.scenario.deploy.client_namespaces for plan in fleet_plan.plans]
+    named = {name for row in namespaces for name in row} if all(namespaces) else set[str]()
+    policy = front_policy(process.name, fleet, process.port, named)
+    return {
+        "front.yaml": yaml_text(comments, program_objects(process, part_of=fleet, router=ROUTER)),
+        FILE: yaml_text(("Who may speak to the front, and to whom it speaks.",), [policy]),
+    }

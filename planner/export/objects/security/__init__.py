@@ -1,0 +1,1 @@
+"""What pods may not do, why some may, and who may speak to whom."""
