@@ -52,6 +52,7 @@ def export_options(
     router_counts: str = "",
     ranks: str = "",
     served_names: Sequence[str] | None = None,
+    sbatch: Sequence[str] | None = None,
 ) -> "DeploySettings":
     """The scenario's settings, with what was typed in their place; the export checks the values.
 
@@ -85,6 +86,7 @@ def export_options(
         "router_counts": router_counts,
         "ranks": ranks,
         "served_names": tuple(served_names or ()),
+        "sbatch": tuple(_pair("--sbatch", text, "OPTION=VALUE", "partition=gpu") for text in sbatch or ()),
         "monitoring": monitoring or settings.monitoring,
         "autoscaling": autoscaling,
         "prometheus": prometheus,
@@ -106,7 +108,7 @@ def _counted(text: str) -> tuple[str, int]:
     return name, int(count)
 
 
-TARGETS = "lws, kubernetes, disaggregatedset, dynamo, llm-d, kserve, kueue or script"
+TARGETS = "lws, kubernetes, disaggregatedset, dynamo, llm-d, kserve, kueue, script or slurm"
 NOT_CHECKED = "Not checked: the operators' CEL rules, admission webhooks, and whether nodes are free."
 
 
@@ -202,6 +204,10 @@ def command(
     served_name: Annotated[
         list[str] | None, typer.Option(help="What requests may call the model beside its own name; may be repeated.")
     ] = None,
+    sbatch: Annotated[
+        list[str] | None,
+        typer.Option(help="OPTION=VALUE of the job (slurm), as partition=gpu, or partition.H200=hopper."),
+    ] = None,
     monitoring: Annotated[
         bool, typer.Option("--monitoring", help="PodMonitor and PrometheusRule, too (Prometheus operator).")
     ] = False,
@@ -275,6 +281,7 @@ def command(
         router_counts=router_counts,
         ranks=ranks,
         served_names=served_name,
+        sbatch=sbatch,
         monitoring=monitoring,
         autoscaling=autoscaling,
         prometheus=prometheus,

@@ -46,6 +46,7 @@ class DeploySettings:
     `served_names`: names that requests may give the model, beside its own.
     `ranks`: what a router chooses among: `rank`, every attention rank at a port of its own; `server`, copies of the
     model, whose engines share requests out over their ranks; `auto`: ranks where engine, target and router all can.
+    `sbatch`: names of a Slurm cluster (target slurm), OPTION or OPTION.GPU: partition, account and such.
     `monitoring`: a PodMonitor and a PrometheusRule beside the rest, for clusters with the Prometheus operator.
     `autoscaling`: an autoscaler for each island, hpa or keda; the latter asks at `prometheus` (http or https).
     """
@@ -86,6 +87,7 @@ class DeploySettings:
     router_counts: Annotated[str, OneOf(COUNTS), Key("of prefill servers: bytes, requests", sparse=True)] = COUNTS_BYTES
     ranks: Annotated[str, OneOf(ENDPOINTS), Key("endpoints of routers: rank or server", sparse=True)] = "auto"
     served_names: Annotated[tuple[str, ...], Key("what requests may call the model, too", sparse=True)] = ()
+    sbatch: Annotated[tuple[tuple[str, str], ...], Mapped(), Key("options of the job (slurm)", sparse=True)] = ()
     monitoring: Annotated[bool, Key("PodMonitor and PrometheusRule, too", sparse=True)] = False
     autoscaling: Annotated[str, OneOf(AUTOSCALERS), Key("autoscalers with the plan's bounds", sparse=True)] = "none"
     prometheus: Annotated[str, Key("where keda asks", sparse=True)] = "http://prometheus-operated.monitoring.svc:9090"

@@ -208,7 +208,7 @@ def _thread_warning(plan: Plan) -> Iterator[str]:
 
 
 _BUSIEST = 0.8
-_TARGETS = ("lws", "kubernetes", "disaggregatedset", "script")
+_TARGETS = ("lws", "kubernetes", "disaggregatedset", "script", "slurm")
 
 
 def _router(name: str, engines: tuple[str, ...], *, direct: bool) -> Router:
