@@ -11,7 +11,7 @@ from planner.export.found import Kind
 from planner.export.objects.scripts import Form, read_script, router_script_files, write_script
 from planner.export.seams import Deployment, RouterProcess, Step, Target, TargetFiles
 from planner.export.targets.script import LAUNCH_KIND, UNHEEDED, Launched, launch_files, launched_islands
-from planner.export.targets.slurm.components import Component, components, copy_rows, directives
+from planner.export.targets.slurm.components import Component, check_ports, components, copy_rows, directives
 from planner.export.targets.slurm.settings import NO_CONTAINER, OF_THE_JOB, SiteWords, site_words
 
 FILE, KIND = "slurm.sbatch", "Slurm job"
@@ -51,6 +51,7 @@ def _processes(processes: Sequence[RouterProcess], deployment: Deployment, /) ->
 def _job(deployment: Deployment, launched: Sequence[Launched], processes: Sequence[RouterProcess]) -> str:
     site = site_words(deployment.options, {each.island.gpu.name for each in launched})
     parts = components(deployment, launched)
+    check_ports(parts[0], processes)
     return write_script(
         FORM,
         tuple(_comments(deployment, parts)),
@@ -94,7 +95,7 @@ def _comments(deployment: Deployment, parts: Sequence[Component]) -> Iterator[st
     yield "folder of the export, which all hosts must see. What it says goes to the job's output."
     for number, part in enumerate(parts):
         islands = dict.fromkeys(copy.launched.island.name for copy in part.copies)
-        yield f"Component {number}: {len(part.copies)} copies of {', '.join(islands)} on {part.hosts} hosts."
+        yield f"Component {number}: copies of {', '.join(islands)}, {len(part.copies)} in all, on {part.hosts} hosts."
     yield "A copy that ends starts again by itself, on its hosts; the others go on. A host that is lost stays lost, and"
     yield "the job goes on without it, unless it is the first one, where the router's programs run."
 
@@ -105,13 +106,14 @@ def _parsed(text: str) -> Iterator[object]:
     yield document | {"metadata": {"name": document.pop("name")}}
 
 
-def _steps(_files: Mapping[str, str], /) -> tuple[Step, ...]:
+def _steps(files: Mapping[str, str], /) -> tuple[Step, ...]:
     """One job."""
+    read = ", ".join(sorted(name for name in files if name.endswith((".sh", ".cfg", ".lua"))))
     return (
         Step(
             title="The job",
-            why="From this folder, on a file system that all hosts share. It starts every copy, then the router's "
-            "programs, and its output says where requests are taken.",
+            why=f"From this folder, on a file system that all hosts share, where it finds {read}. It starts every copy, "
+            "then the router's programs, and its output says where requests are taken.",
             commands=(f"sbatch {FILE}",),
             looks=("squeue --me", "tail slurm-JOB.out"),
             undo=("scancel JOB",),
