@@ -90,7 +90,7 @@ def site_words(options: ExportOptions, gpus: Collection[str]) -> SiteWords:
             raise InputError(
                 f"deploy.sbatch, {key}: must be {option}"
                 + (f" or {option}.GPU of {', '.join(sorted(gpus))}." if option in _BY_GPU else " for all GPUs alike."),
-                hint="Slurm hands what the first component has on to the others." if option not in _BY_GPU else "",
+                hint=f"Say {option} once for all, or by the names of `planner gpus` that the plan has.",
             )
         if not re.fullmatch(_FORMS[option], value):
             raise InputError(

@@ -112,8 +112,8 @@ def _steps(files: Mapping[str, str], /) -> tuple[Step, ...]:
     return (
         Step(
             title="The job",
-            why=f"From this folder, on a file system that all hosts share, where it finds {read}. It starts every copy, "
-            "then the router's programs, and its output says where requests are taken.",
+            why=f"From this folder, on a file system that all hosts share, where it finds {read}. It starts every "
+            "copy, then the router's programs, and its output says where requests are taken.",
             commands=(f"sbatch {FILE}",),
             looks=("squeue --me", "tail slurm-JOB.out"),
             undo=("scancel JOB",),
