@@ -108,7 +108,7 @@ def _counted(text: str) -> tuple[str, int]:
     return name, int(count)
 
 
-TARGETS = "lws, kubernetes, disaggregatedset, dynamo, llm-d, kserve, slurm, kueue or script"
+TARGETS = "lws, kubernetes, disaggregatedset, dynamo, llm-d, kserve, ray, slurm, kueue or script"
 NOT_CHECKED = "Not checked: the operators' CEL rules, admission webhooks, and whether nodes are free."
 
 

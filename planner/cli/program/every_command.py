@@ -55,7 +55,7 @@ def short_errors() -> Iterator[None]:
         raise
 
 
-TARGETS = ("lws", "kubernetes", "disaggregatedset", "llm-d", "kserve", "kueue", "script", "slurm", "dynamo")
+TARGETS = ("lws", "kubernetes", "disaggregatedset", "llm-d", "kserve", "kueue", "script", "slurm", "ray", "dynamo")
 ENGINES = ("vllm", "sglang")
 """As `planner.export` has them, which takes too long to read between two keys; a test holds that they are the same."""
 

@@ -12,6 +12,7 @@ from planner.export.targets.kubernetes import KUBERNETES
 from planner.export.targets.kueue import KUEUE
 from planner.export.targets.llm_d import LLM_D
 from planner.export.targets.lws import LWS
+from planner.export.targets.ray import RAY
 from planner.export.targets.script import SCRIPT
 from planner.export.targets.slurm.target import SLURM
 
@@ -27,6 +28,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
             KUEUE,
             SCRIPT,
             SLURM,
+            RAY,
             DYNAMO,
         )
     }
