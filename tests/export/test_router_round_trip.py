@@ -64,8 +64,8 @@ def reads_back(plan: Plan, router: str, target: str, engine: str) -> bool:
     if routes is None:  # nothing chooses: a front end over all, or one island a phase
         assert all(len({(r.range_start, r.range_end) for r in plan.routing if r.phase is p}) == 1 for p in PHASES)
         return True
-    for route in rendered.plan.routing:
-        for length in (route.range_start, (route.range_start + route.range_end) // 2, route.range_end - 1):
-            expected = planned_islands(rendered.plan, route.phase, length)
-            assert read_islands(routes, route.phase, length) == expected, (route.phase, length)
+    for row in rendered.plan.routing:
+        for length in (row.range_start, (row.range_start + row.range_end) // 2, row.range_end - 1):
+            expected = planned_islands(rendered.plan, row.phase, length)
+            assert read_islands(routes, row.phase, length) == expected, (row.phase, length)
     return True

@@ -58,6 +58,8 @@ _RAYS_OWN = frozenset(
     | {f"data-parallel-{name}" for name in ("hybrid-lb", "external-lb")}
 )
 """Flags that Ray gives the engines itself."""
+_RANK, _LEADER = "RANK", "RANK_0"
+"""What stands for the number of a rank and the address of the first, which Ray knows once they run."""
 _SIDE_CHANNEL = "VLLM_NIXL_SIDE_CHANNEL_"
 
 
@@ -82,15 +84,15 @@ def applications(deployment: Deployment) -> tuple[Application, ...]:
         for prefill in interval.prefill
         for decode in interval.decode
     )
-    found = [
+    rows = [
         Application(name=island.name, members={_MIXED: (island, island.grouping.groups)})
         for island in deployment.islands
         if island.mixed
     ]
     partners_of: dict[str, list[str]] = {}
-    for one, other in pairs:
-        partners_of.setdefault(one, []).append(other)
-        partners_of.setdefault(other, []).append(one)
+    for prefill, decode in pairs:
+        partners_of.setdefault(prefill, []).append(decode)
+        partners_of.setdefault(decode, []).append(prefill)
     copies = {name: _divided(islands[name], partners, islands) for name, partners in partners_of.items()}
     for prefill, decode in pairs:
         if len(partners_of[prefill]) > 1 and len(partners_of[decode]) > 1:
@@ -105,8 +107,8 @@ def applications(deployment: Deployment) -> tuple[Application, ...]:
             _PREFILL: (islands[prefill], copies[prefill][decode]),
             _DECODE: (islands[decode], copies[decode][prefill]),
         }
-        found.append(Application(name=name, members=members))
-    return tuple(found)
+        rows.append(Application(name=name, members=members))
+    return tuple(rows)
 
 
 def _divided(island: ServingIsland, partners: Sequence[str], islands: Mapping[str, ServingIsland]) -> dict[str, int]:
@@ -122,8 +124,8 @@ def _divided(island: ServingIsland, partners: Sequence[str], islands: Mapping[st
             f"needs a copy of the island, which has {groups}.",
             hint="Plan with fewer islands of a phase, or choose a target whose router pairs servers of several.",
         )
-    whole = sum(islands[name].rate_rps for name in partners) or 1.0
-    exact = {name: groups * islands[name].rate_rps / whole for name in partners}
+    total = sum(islands[name].rate_rps for name in partners) or 1.0
+    exact = {name: groups * islands[name].rate_rps / total for name in partners}
     counts = {name: max(1, math.floor(share)) for name, share in exact.items()}
     while sum(counts.values()) < groups:
         counts[max(partners, key=lambda name: exact[name] - counts[name])] += 1
@@ -138,14 +140,14 @@ def _manifests(deployment: Deployment, /) -> TargetFiles:
     Raises:
         ExportError: as `applications`, or a GPU vendor that no engine is known for.
     """
-    found = applications(deployment)
-    rows = [_application(deployment, one, alone=len(found) == 1) for one in found]
+    serving = applications(deployment)
+    rows = [_application(deployment, each, alone=len(serving) == 1) for each in serving]
     document = {
         "proxy_location": "EveryNode",
         "http_options": {"host": "0.0.0.0", "port": PORT},  # noqa: S104  # a proxy on every node, for clients elsewhere
         "applications": rows,
     }
-    text = yaml_text(tuple(_comments(deployment, found)), [document])
+    text = yaml_text(tuple(_comments(deployment, serving)), [document])
     endpoints = tuple(_endpoint(island) for island in deployment.islands)
     return TargetFiles(files={FILE: text}, endpoints=endpoints)
 
@@ -155,17 +157,17 @@ def _endpoint(island: ServingIsland) -> Endpoint:
     return Endpoint(island=island, service=island.name, port=PORT, leaders=(), health_path="/-/healthz")
 
 
-def _application(deployment: Deployment, one: Application, *, alone: bool) -> dict[str, Any]:
-    configs = {key: _config(island, copies, deployment) for key, (island, copies) in one.members.items()}
+def _application(deployment: Deployment, application: Application, *, alone: bool) -> dict[str, Any]:
+    configs = {key: _config(island, copies, deployment) for key, (island, copies) in application.members.items()}
     if _MIXED not in configs:
         builder, arguments = _PAIRED, dict[str, Any](configs)
-    elif one.members[_MIXED][0].parallel.dp > 1:
+    elif application.members[_MIXED][0].parallel.dp > 1:
         builder, arguments = _RANKED, dict[str, Any](configs)
     else:
         builder, arguments = _AGGREGATED, {_SEVERAL: [configs[_MIXED]]}
     return {
-        "name": one.name,
-        "route_prefix": "/" if alone else f"/{one.name}",
+        "name": application.name,
+        "route_prefix": "/" if alone else f"/{application.name}",
         "import_path": f"{_BUILDERS}{builder}",
         "args": arguments,
     }
@@ -174,7 +176,10 @@ def _application(deployment: Deployment, one: Application, *, alone: bool) -> di
 def _config(island: ServingIsland, copies: int, deployment: Deployment) -> dict[str, Any]:
     launch = deployment.engine.launch(island, Rendezvous(leader_address="", pod_index="0"))
     variables = {name: value for name, value in launch.leader.environment if not name.startswith(_SIDE_CHANNEL)}
-    told = {_LABELS: labels(island, deployment), _ANNOTATIONS: island_annotations(island, deployment, probed=False)}
+    described = {
+        _LABELS: labels(island, deployment),
+        _ANNOTATIONS: island_annotations(island, deployment, probed=False),
+    }
     cpus = deployment.options.cpus(deployment.plan.scenario.placement)
     accelerator = _ACCELERATORS.get(island.gpu.name)
     bundle = {"CPU": cpus, "GPU": 1} | ({} if accelerator else {island.gpu.name: 1})
@@ -190,7 +195,7 @@ def _config(island: ServingIsland, copies: int, deployment: Deployment) -> dict[
             **({} if gang else {"strategy": "PACK" if spans else "STRICT_PACK"}),
         },
         "deployment_config": {"num_replicas": copies},
-        "runtime_env": {"env_vars": variables | {key: json.dumps(rows) for key, rows in told.items()}},
+        "runtime_env": {"env_vars": variables | {key: json.dumps(rows) for key, rows in described.items()}},
     }
 
 
@@ -217,18 +222,20 @@ def _argument(name: str, value: str) -> tuple[str, Any]:
 
 
 def _words(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """The command line that the arguments come from, but for what Ray gives."""
-    words = [config["model_loading_config"]["model_id"]]
+    """The command line that the arguments stand for, without the model's name, and what Ray adds for a rank."""
+    words = []
     for name, value in config["engine_kwargs"].items():
         flag = name.replace("_", "-")
         if isinstance(value, bool):
             words.append(f"--{flag}" if value else f"--no-{flag}")
         else:
             words.append(f"--{flag}={value if isinstance(value, str) else json.dumps(value)}")
+    if config["engine_kwargs"].get("data_parallel_size", 1) > 1:
+        words += [f"--data-parallel-rank={_RANK}", f"--data-parallel-address={_LEADER}"]
     return tuple(words)
 
 
-def _comments(deployment: Deployment, found: Sequence[Application]) -> Iterator[str]:
+def _comments(deployment: Deployment, serving: Sequence[Application]) -> Iterator[str]:
     plan = deployment.plan.scenario.name
     yield f"Plan {plan} for Ray Serve LLM: serve deploy {FILE}, on a cluster whose nodes have ray[llm] 2.60.0."
     version = deployment.islands[0].profile(deployment.engine.name).version
@@ -237,10 +244,10 @@ def _comments(deployment: Deployment, found: Sequence[Application]) -> Iterator[
     strange = sorted({island.gpu.name for island in deployment.islands} - set(_ACCELERATORS))
     for name in strange:
         yield f"Ray has no name for {name}: start its nodes with --resources='{{\"{name}\": 8}}', one for each GPU."
-    for one in found:
-        prefix = "/" if len(found) == 1 else f"/{one.name}"
-        parts = ", ".join(f"{copies} copies of {island.id}" for island, copies in one.members.values())
-        yield f"Application {one.name} at {prefix}: {parts}."
+    for each in serving:
+        prefix = "/" if len(serving) == 1 else f"/{each.name}"
+        parts = ", ".join(f"{copies} copies of {island.id}" for island, copies in each.members.values())
+        yield f"Application {each.name} at {prefix}: {parts}."
     for island in deployment.islands:
         yield from island_comments(island, deployment, ())
 
@@ -258,47 +265,51 @@ def _workloads(manifest: Manifest) -> Iterator[FoundWorkload]:
     names = [application["name"] for application in manifest.body["applications"]]
     for number, application in enumerate(manifest.body["applications"]):
         for path, config in configs_of(application).items():
-            told = json.loads(config["runtime_env"]["env_vars"][_ANNOTATIONS])
-            rows.setdefault(told.get(ISLAND_ID, ""), []).append((f"applications.{number}.{path}", config))
-    for found in rows.values():
-        yield _workload(manifest, found, [names[int(path.split(".")[1])] for path, _ in found])
+            annotations = json.loads(config["runtime_env"]["env_vars"][_ANNOTATIONS])
+            rows.setdefault(annotations.get(ISLAND_ID, ""), []).append((f"applications.{number}.{path}", config))
+    for configs in rows.values():
+        yield _workload(manifest, configs, [names[int(path.split(".")[1])] for path, _ in configs])
 
 
 def _workload(
-    manifest: Manifest, found: Sequence[tuple[str, Mapping[str, Any]]], names: Sequence[str]
+    manifest: Manifest, configs: Sequence[tuple[str, Mapping[str, Any]]], names: Sequence[str]
 ) -> FoundWorkload:
-    path, config = found[0]
+    path, config = configs[0]
     variables = config["runtime_env"]["env_vars"]
-    told, annotations = (json.loads(variables[name]) for name in (_LABELS, _ANNOTATIONS))
+    own_labels, annotations = (json.loads(variables[name]) for name in (_LABELS, _ANNOTATIONS))
     arguments = config["engine_kwargs"]
-    sizes = (arguments.get(f"{degree}_parallel_size", 1) for degree in ("tensor", "pipeline", "data"))
+    tensor, stages, ranks = (arguments.get(f"{degree}_parallel_size", 1) for degree in ("tensor", "pipeline", "data"))
+    group = config["placement_group_config"]
+    gpus = 1 if group.get("strategy") == "PACK" else tensor * stages  # of a host, which a rank has to itself
     vendor = "AMD" if str(config.get("accelerator_type", "")).startswith("AMD") else "NVIDIA"
-    limits = {GPU_RESOURCES[vendor]: int(config["placement_group_config"]["bundle_per_worker"]["GPU"])}
+    limits = {GPU_RESOURCES[vendor]: gpus * int(group["bundle_per_worker"]["GPU"])}
     pod = FoundPod(
         path=f"{path}.placement_group_config.bundle_per_worker",
-        count=math.prod(sizes),
+        count=tensor * stages * ranks // gpus,
         spec={"containers": [{"resources": {"limits": limits}}]},
-        labels=told,
+        labels=own_labels,
         arguments=_words(config),
         answers_at=PORT,
     )
-    own = {name: value for name, value in variables.items() if name not in (_LABELS, _ANNOTATIONS)}
+    set_by_engine = {name: value for name, value in variables.items() if name not in (_LABELS, _ANNOTATIONS)}
     return FoundWorkload(
         manifest=manifest,
-        labels=told,
+        labels=own_labels,
         annotations=annotations,
         labels_path=f"{path}.runtime_env.env_vars.{_LABELS}",
         annotations_path=f"{path}.runtime_env.env_vars.{_ANNOTATIONS}",
-        replicas=sum(row["deployment_config"]["num_replicas"] for _, row in found),
+        replicas=sum(row["deployment_config"]["num_replicas"] for _, row in configs),
         replicas_path=f"{path}.deployment_config.num_replicas",
         size_path=f"{path}.engine_kwargs",
         pods=(pod,),
-        endpoints=(f"{told['app.kubernetes.io/part-of']}-{told['planner/island']}",),
+        endpoints=(f"{own_labels['app.kubernetes.io/part-of']}-{own_labels['planner/island']}",),
         endpoint_ports=(PORT,),
+        leader_address=_LEADER,
+        pod_index=_RANK,
         template={
             "object": ", ".join(names),
             **{key: value for key, value in config.items() if key not in ("deployment_config", "runtime_env")},
-            "env_vars": own,
+            "env_vars": set_by_engine,
         },
     )
 

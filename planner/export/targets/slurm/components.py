@@ -91,17 +91,17 @@ def components(deployment: Deployment, launched: Sequence[Launched]) -> tuple[Co
             groups.setdefault(_shape(each.island, pins, deployment), []).append(
                 Copy(launched=each, number=number, pins=pins)
             )
-    found = tuple(
+    parts = tuple(
         component
         for shape, copies in groups.items()
         for component in (_pinned(shape, copies) if copies[0].pins else _unpinned(shape, copies))
     )
-    if len(found) > MOST_COMPONENTS:
+    if len(parts) > MOST_COMPONENTS:
         raise ExportError(
-            f"Target slurm: a job has at most {MOST_COMPONENTS} components, this plan needs {len(found)}.",
+            f"Target slurm: a job has at most {MOST_COMPONENTS} components, this plan needs {len(parts)}.",
             hint="Plan with fewer islands, or choose target script and start its scripts by jobs of your own.",
         )
-    return found
+    return parts
 
 
 def _check_names(launched: Sequence[Launched]) -> None:
@@ -169,8 +169,8 @@ def _unpinned(shape: Shape, copies: Sequence[Copy]) -> Iterator[Component]:
     full = len(copies) // shape.shared * shape.shared
     if full:
         yield Component(shape=shape, copies=tuple(copies[:full]))
-    if rest := len(copies) - full:
-        yield Component(shape=replace(shape, shared=rest), copies=tuple(copies[full:]))
+    if remaining := len(copies) - full:
+        yield Component(shape=replace(shape, shared=remaining), copies=tuple(copies[full:]))
 
 
 def _pinned(shape: Shape, copies: Sequence[Copy]) -> Iterator[Component]:
@@ -215,7 +215,7 @@ def _memory(island: ServingIsland, deployment: Deployment, gpus: int) -> str:
 
 def _under_one_switch(island: ServingIsland, deployment: Deployment) -> bool:
     """Whether the placement has all of the island's copies under one access switch."""
-    switches = [found for (name, _), found in switch_domains(deployment, _ASW).items() if name == island.id]
+    switches = [above for (name, _), above in switch_domains(deployment, _ASW).items() if name == island.id]
     return bool(switches) and len(set[str]().union(*switches)) == 1 and "" not in switches[0]
 
 
