@@ -76,6 +76,11 @@ def test_rays_classes_take_the_configuration(plan: str) -> None:
     made = PLANS[plan]()
     document = written(made)
     assert hold_all(document) >= sum(i.phase is not None for i in made.islands)
+    for application in document["applications"]:
+        mixed = next(iter(configs_of(application).values())) if len(configs_of(application)) == 1 else None
+        ranked = mixed is not None and mixed["engine_kwargs"].get("data_parallel_size", 1) > 1
+        kind = "pd_" if mixed is None else "dp_" if ranked else ""
+        assert application["import_path"] == f"ray.serve.llm:build_{kind}openai_app"
 
 
 @pytest.mark.parametrize(
@@ -182,7 +187,9 @@ def test_workers_of_a_copy_lie_on_one_node_where_they_fit() -> None:
     ranked = written(plan_of((PREFILL, DECODE)))["applications"][0]["args"]["decode_config"]
     assert "strategy" not in ranked["placement_group_config"], "Ray packs ranks itself"
     assert ranked["engine_kwargs"]["data_parallel_size"] == 32
-    assert not {"data_parallel_address", "data_parallel_size_local", "port"} & set(ranked["engine_kwargs"])
+    assert not {"data_parallel_address", "data_parallel_size_local", "port", "api_server_count"} & set(
+        ranked["engine_kwargs"]
+    )
 
 
 FLAG = st.from_regex(r"[a-z]{2,8}(-[a-z]{2,6}){0,2}", fullmatch=True).filter(lambda name: not name.startswith("no-"))
