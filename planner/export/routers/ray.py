@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from planner.domain import Plan, RouterBehaviour
 from planner.domain.serving.programs import PROGRAMS, Surroundings
+from planner.domain.serving.targets import Reach
 from planner.errors import ExportError
 from planner.export.routers.intervals_served import served_intervals
 from planner.export.seams import Deployment, Endpoint, Router, RouterFiles
@@ -36,4 +37,4 @@ def _behaviour(_plan: Plan, around: Surroundings, /) -> RouterBehaviour:
     return PROGRAMS[NAME](around)
 
 
-RAY = Router(name=NAME, targets=("ray",), engines=("vllm",), render=_render, behaviour=_behaviour)
+RAY = Router(name=NAME, needs=(Reach.SERVE,), engines=("vllm",), render=_render, behaviour=_behaviour)

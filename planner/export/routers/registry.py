@@ -15,7 +15,7 @@ from planner.export.routers.sglang import SGLANG
 from planner.export.seams import Router, Target
 from planner.export.targets.dynamo.router import DYNAMO
 
-_ROUTERS: tuple[Router, ...] = (LLM_D, HAPROXY, VLLM, MODEL_GATEWAY, SGLANG, AIBRIX, DYNAMO, RAY)
+_ROUTERS: tuple[Router, ...] = (LLM_D, HAPROXY, VLLM, MODEL_GATEWAY, SGLANG, RAY, AIBRIX, DYNAMO)
 ROUTERS: Mapping[str, Router] = MappingProxyType({router.name: router for router in _ROUTERS})
 NO_ROUTER = "none"
 """Said instead of a router's name: the routing table alone, for a router of one's own."""
