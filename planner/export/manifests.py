@@ -29,7 +29,7 @@ from planner.export.routers.intervals import island_intervals
 from planner.export.routers.ranks import RunningPods, with_ranks
 from planner.export.routers.registry import ROUTERS, check_counts, router_named
 from planner.export.seams import Deployment, Endpoint, Router, RouterFiles, RouterProcess, Target
-from planner.export.targets import target_named
+from planner.export.targets import target_named, unheeded_by
 
 
 def render(
@@ -176,7 +176,7 @@ def check_deployable(
     check_counts(options, executing)
     _check_served(options, executing)
     _check_key(options, executing, engine)
-    check_heeded(options, chosen_target.name, chosen_target.unheeded)
+    check_heeded(options, chosen_target.name, unheeded_by(chosen_target))
     levels = scenario.cluster.levels if scenario.cluster else ()
     if "topology_labels" not in chosen_target.unheeded and not options.topology_labels:
         options = replace(options, topology_labels=levels)

@@ -292,7 +292,7 @@ class Target:
 
     Kinds that every target may emit (Service, ConfigMap and so on) are in `checking.structure` and need not be listed.
     `checks` look at what only this target knows of (see `CheckObjects`); they run on every folder.
-    `unheeded`: names of options that nothing in its files can carry.
+    `unheeded`: names of options that nothing in its files can carry; `own`: of those that no other target's can.
     `by_grid`: its routers know a uniform grid of lengths and no shares, so plans are brought onto one first.
     `applied`: its files are Kubernetes objects, the routing table among them; else that is a file for people to read.
     `named`: engines are started with the model's own name; else they know it by where they load it from.
@@ -309,6 +309,7 @@ class Target:
     manifests: RenderManifests
     kinds: tuple[Kind, ...] = ()
     unheeded: tuple[str, ...] = ("namespace",)
+    own: tuple[str, ...] = ()
     by_grid: bool = False
     applied: bool = True
     named: bool = False

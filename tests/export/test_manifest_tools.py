@@ -48,6 +48,7 @@ WRONG = (
     ("helm", "llm-d", "single nodes", "01.values.yaml", "memory: 512Gi", "memory: [512]", "[512] is not valid"),
     ("shellcheck", "script", "several nodes", "02-h20-0.sh", "if (($# != 4))", "if (($# != 4)", "SC"),
     ("shellcheck", "script", "several nodes", "02-h20-0.sh", '"${0##*/}"', "${0##*/}", "SC2086"),
+    ("shellcheck", "slurm", "several nodes", "slurm.sbatch", '"$state/names"\nwait', "$state/names\nwait", "SC2086"),
     ("global_router", "dynamo", "two pools", "00-frontend.yaml", '"isl_resolution": 2', '"isl_resolution": 5', "Error"),
 )
 

@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 from contract_plans import aggregated_plan, single_node_plan
+from export_plans import DECODE, PREFILL, plan_of
 
 from planner.domain import Plan
 from planner.domain.serving.programs import PROGRAMS, Surroundings
@@ -12,7 +13,7 @@ from planner.domain.serving.targets import TARGET_ROWS, Reach
 from planner.errors import ExportError
 from planner.export import ENGINES, ROUTERS, TARGETS, find_faults, render, router_behaviour
 
-PLANS = {"split": single_node_plan, "aggregated": aggregated_plan}
+PLANS = {"split": single_node_plan, "aggregated": aggregated_plan, "one pair": lambda: plan_of((PREFILL, DECODE))}
 CASES = [
     (router.name, target, engine, plan)
     for router in ROUTERS.values()

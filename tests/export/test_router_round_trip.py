@@ -2,6 +2,7 @@
 router that takes them. Judged by the plan's own routes, not by the routing table of the files."""
 
 import pytest
+from export_plans import DECODE, PREFILL, plan_of, route
 from routed_plans import bucketed_plan
 from router_reading.comparing import island_addresses, owned_of, read_router
 
@@ -45,7 +46,9 @@ def test_a_router_reads_back_what_the_plan_says(seed: int) -> None:
 @pytest.mark.parametrize(("router", "target", "engine"), pairs())
 def test_each_router_takes_some_plan(router: str, target: str, engine: str) -> None:
     """The round trip above would hold for a router that refuses all."""
-    plans = (bucketed_plan(7), bucketed_plan(7, mixed=True), bucketed_plan(7, most=1))
+    pair = [route(one.id, one.phase, 0, 1.0, 4096) for one in (PREFILL, DECODE) if one.phase]
+    pool = plan_of((PREFILL, DECODE), routing=tuple(pair))
+    plans = (bucketed_plan(7), bucketed_plan(7, mixed=True), bucketed_plan(7, most=1), pool)
     assert any(reads_back(plan, router, target, engine) for plan in plans)
 
 
@@ -61,8 +64,8 @@ def reads_back(plan: Plan, router: str, target: str, engine: str) -> bool:
     if routes is None:  # nothing chooses: a front end over all, or one island a phase
         assert all(len({(r.range_start, r.range_end) for r in plan.routing if r.phase is p}) == 1 for p in PHASES)
         return True
-    for route in rendered.plan.routing:
-        for length in (route.range_start, (route.range_start + route.range_end) // 2, route.range_end - 1):
-            expected = planned_islands(rendered.plan, route.phase, length)
-            assert read_islands(routes, route.phase, length) == expected, (route.phase, length)
+    for row in rendered.plan.routing:
+        for length in (row.range_start, (row.range_start + row.range_end) // 2, row.range_end - 1):
+            expected = planned_islands(rendered.plan, row.phase, length)
+            assert read_islands(routes, row.phase, length) == expected, (row.phase, length)
     return True

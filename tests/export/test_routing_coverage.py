@@ -75,6 +75,9 @@ def test_the_covering_table_is_read_back_and_the_plans_own_stays(target: str) ->
     if target == "dynamo":  # a grid of 512 tokens, and no shares
         rows = tuple(r for r in plan.routing if r.share == 1.0)
         plan = plan_of((SHORT, LONG, DECODE), routing=(*rows, route(LONG.id, Phase.PREFILL, 3072, 1.0, 512)))
+    if target == "ray":  # a copy for each partner
+        two = island(DECODE.id, "H20", Phase.DECODE, ParallelConfig(tp=8, dp=1, replicas=2), batch_size=8)
+        plan = plan_of((SHORT, LONG, two), gpus=(gpu("H20"), gpu("H200")), routing=plan.routing)
     own = plan.routing
     files = render(plan, target=target)
     assert find_faults(files, plan) == find_faults(files) == ()

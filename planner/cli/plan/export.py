@@ -118,6 +118,10 @@ def command(
     served_name: Annotated[
         list[str] | None, typer.Option(help="What requests may call the model beside its own name; may be repeated.")
     ] = None,
+    sbatch: Annotated[
+        list[str] | None,
+        typer.Option(help="OPTION=VALUE of the job (slurm), as partition=gpu, or partition.H200=hopper."),
+    ] = None,
     monitoring: Annotated[
         bool, typer.Option("--monitoring", help="PodMonitor and PrometheusRule, too (Prometheus operator).")
     ] = False,
@@ -198,6 +202,7 @@ def command(
         router_counts=router_counts,
         ranks=ranks,
         served_names=served_name,
+        sbatch=sbatch,
         monitoring=monitoring,
         autoscaling=autoscaling,
         prometheus=prometheus,

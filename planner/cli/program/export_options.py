@@ -44,6 +44,7 @@ def export_options(
     router_counts: str = "",
     ranks: str = "",
     served_names: Sequence[str] | None = None,
+    sbatch: Sequence[str] | None = None,
     time_zone: str = "",
 ) -> "DeploySettings":
     """The scenario's settings, with what was typed in their place; the export checks the values.
@@ -78,6 +79,7 @@ def export_options(
         "router_counts": router_counts,
         "ranks": ranks,
         "served_names": tuple(served_names or ()),
+        "sbatch": tuple(_pair("--sbatch", text, "OPTION=VALUE", "partition=gpu") for text in sbatch or ()),
         "monitoring": monitoring or settings.monitoring,
         "autoscaling": autoscaling,
         "prometheus": prometheus,

@@ -50,6 +50,7 @@ class DeploySettings:
     `served_names`: names that requests may give the model, beside its own.
     `ranks`: what a router chooses among: `rank`, every attention rank at a port of its own; `server`, copies of the
     model, whose engines share requests out over their ranks; `auto`: ranks where engine, target and router all can.
+    `sbatch`: names of a Slurm cluster (target slurm), OPTION or OPTION.GPU: partition, account and such.
     `monitoring`: a PodMonitor and a PrometheusRule beside the rest, for clusters with the Prometheus operator.
     `image_digests`: (image, sha256:...) pairs; where there are any, every image is written by its digest.
     `api_key_secret`: the Secret with the key that engines ask for, NAME or NAME:KEY. `network_policies`: who may speak
@@ -96,6 +97,7 @@ class DeploySettings:
     router_counts: Annotated[str, OneOf(COUNTS), Key("of prefill servers: bytes, requests", sparse=True)] = COUNTS_BYTES
     ranks: Annotated[str, OneOf(ENDPOINTS), Key("endpoints of routers: rank or server", sparse=True)] = "auto"
     served_names: Annotated[tuple[str, ...], Key("what requests may call the model, too", sparse=True)] = ()
+    sbatch: Annotated[tuple[tuple[str, str], ...], Mapped(), Key("options of the job (slurm)", sparse=True)] = ()
     monitoring: Annotated[bool, Key("PodMonitor and PrometheusRule, too", sparse=True)] = False
     image_digests: Annotated[tuple[tuple[str, str], ...], Mapped(), Key("of images, by name and tag", sparse=True)] = ()
     api_key_secret: Annotated[str, Key("Secret with the engines' key, NAME:KEY", sparse=True)] = ""

@@ -2,7 +2,8 @@
 
 An endpoint is an attention rank where engine, target and router can, else a server, whose engine chooses the rank.
 Sources: facts on promises and routers; help and code of HAProxy 2.6, vllm-router 0.1.17, sglang-router 0.3.2;
-llm-d/llm-d-router v0.10 (token-load-scorer: tokens until the first chunk of a stream); Dynamo's KV router.
+llm-d/llm-d-router v0.10 (token-load-scorer: tokens until the first chunk of a stream); Dynamo's KV router; Ray 2.60.0,
+serve/_private/request_router/pow_2_router.py.
 """
 
 from collections.abc import Callable, Mapping
@@ -168,6 +169,17 @@ def _sglang(around: Surroundings) -> RouterBehaviour:
     return RouterBehaviour(name="sglang", prefill=two, decode=answers, mixed=two)
 
 
+def _ray(around: Surroundings) -> RouterBehaviour:
+    """Two replicas drawn, the one with fewer requests, as the replicas themselves count them; a rank is a replica."""
+    around = replace(around, ranks=True, decode_ranks=True)
+    return RouterBehaviour(
+        name="ray",
+        prefill=around.takers(Rule.BETTER_OF_TWO, Counted.REQUESTS),
+        decode=around.answerers(Rule.BETTER_OF_TWO, by_speed=False),
+        mixed=around.takers(Rule.BETTER_OF_TWO, Counted.REQUESTS, freed=Freed.ANSWERED),
+    )
+
+
 def _aibrix(around: Surroundings) -> RouterBehaviour:
     around = around.by_server
     return RouterBehaviour(
@@ -188,6 +200,7 @@ PROGRAMS: Mapping[str, Callable[[Surroundings], RouterBehaviour]] = MappingProxy
         "dynamo": lambda around: _tokens_in_flight(replace(around, ranks=True, decode_ranks=True), "dynamo"),
         "sglang": _sglang,
         "aibrix": _aibrix,
+        "ray": _ray,
     }
 )
 """The routers of `planner export` by name, as their programs choose."""

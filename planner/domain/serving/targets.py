@@ -17,6 +17,7 @@ class Reach(StrEnum):
     LABELS = "objects of single islands, whose pods a router's labels are put on"
     SIDECARS = "decode pods with the sidecar that fetches from the prefill pod that a picker names"
     GRAPH = "Dynamo's frontends"
+    SERVE = "the ingress of Ray Serve, which is in the application"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,8 @@ TARGET_ROWS: Mapping[str, TargetRow] = MappingProxyType(
         ),
         "kueue": TargetRow(),
         "script": TargetRow(offers=frozenset({_PROGRAMS, _NAMES})),
+        "slurm": TargetRow(offers=frozenset({_PROGRAMS})),
+        "ray": TargetRow(router="ray", offers=frozenset({Reach.SERVE})),
         "dynamo": TargetRow(router="dynamo", offers=frozenset({Reach.GRAPH})),
     }
 )

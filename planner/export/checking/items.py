@@ -111,8 +111,9 @@ MOST_DEPTH = 64
 LINES = "lines"
 """The kind of what is compared line by line."""
 _DOCUMENTS = (".yaml", ".yml", ".json")
-_MARK = re.compile(r"#(?!!|\s*(?:syntax|escape|check)\s*=)", re.IGNORECASE)
-"""A comment, but not the line that names a script's shell, nor one that tells `docker build` how to read a recipe."""
+_MARK = re.compile(r"#(?!!|SBATCH |\s*(?:syntax|escape|check)\s*=)", re.IGNORECASE)
+"""A comment, but not the line that names a script's shell, nor one that sbatch reads, nor one that tells `docker build`
+how to read a recipe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,13 @@ Written here, and read back here.
 A script is its comments, its settings (`name=value`), its lists (`name=(` ... `)`, a word a line), fixed lines, and one
 `case` whose branches hold an island's commands. Every word is quoted; the only expansions are the addresses, the rank
 and the folder that the fixed lines have checked or found. Reading never runs anything: a line that is none of these is
-refused.
+refused. Comments for another program (`Form.directives`) are data, too.
 """
 
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -21,16 +22,38 @@ from planner.export.templating import script_of
 
 LEADER_ADDRESS, OWN_ADDRESS, RANK, FOLDER = "\0leader_address\0", "\0own_address\0", "\0rank\0", "\0folder\0"
 """In a word: where a script puts what it was called with, or where it lies."""
-LAUNCH, ROUTER = "launch", "router"
-FRONT_SCRIPT = f"{ROUTER}.sh"
-_SETTINGS = {
-    LAUNCH: ("name", "image", "copies", "ranks", "gpus", "devices", "whole_hosts"),
-    ROUTER: ("name", "router", "image", "port"),
-}
-_LISTS = {LAUNCH: {"labels": 1, "annotations": 1, "hosts": 1, "pins": 1}, ROUTER: {"command": 2}}
-"""With the number of fixed lines that come before."""
-_EXPANDED = {LAUNCH: "leader_address|own_address|rank", ROUTER: "folder"}
+FRONT_SCRIPT = "router.sh"
 _NUMBERS = ("copies", "ranks", "gpus", "port")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """A template of scripts, and what varies in it: `settings` and `lists` by name, in their order; the lists stand
+    behind `before` fixed lines. `expanded`: variables that words may hold. `directives`: how comments begin that
+    another program reads, before the first command; empty: none do.
+    """
+
+    template: str
+    settings: tuple[str, ...]
+    lists: tuple[str, ...]
+    before: int = 1
+    expanded: tuple[str, ...] = ()
+    directives: str = ""
+
+
+LAUNCH = Form(
+    template="launch",
+    settings=("name", "image", "copies", "ranks", "gpus", "devices", "whole_hosts"),
+    lists=("labels", "annotations", "hosts", "pins"),
+    expanded=("leader_address", "own_address", "rank"),
+)
+ROUTER = Form(
+    template="router",
+    settings=("name", "router", "image", "port"),
+    lists=("command",),
+    before=2,
+    expanded=("folder",),
+)
 _SHELL = "#!/usr/bin/env bash"
 _BRANCH = re.compile(r"  ([0-9]+|\*):(leader|worker)\)")
 _BRANCH_END = "    ;;"
@@ -40,17 +63,23 @@ _LIST = re.compile(r"([a-z_]+)=\(")
 
 
 @cache
-def _fixed(form: str) -> tuple[str, ...]:
+def _fixed(form: Form) -> tuple[str, ...]:
     """The lines that a script of the form always has."""
-    blank = script_of(form, comments=(), settings={}, lists={}, commands={})
+    blank = script_of(form.template, comments=(), settings={}, lists={}, commands={}, directives=())
     return tuple(line for line in blank.splitlines() if line and not line.startswith("#"))
 
 
 @cache
-def _words_of(form: str) -> re.Pattern[str]:
+def _expansions(form: Form) -> str:
+    """The pattern of a quoted variable; it matches nothing where words hold none."""
+    return rf'"\$({"|".join(form.expanded) or "(?!)"})"'
+
+
+@cache
+def _words_of(form: Form) -> re.Pattern[str]:
     """What shlex.quote writes, and our expansions; nothing else is a word. Character by character: a repeat within the
     repeat would try every way to cut a long word."""
-    word = rf"""(?:[A-Za-z0-9@%+=:,./_-]|'[^'\x00-\x1f]*'|"'"|"\$(?:{_EXPANDED[form]})")+"""
+    word = rf"""(?:[A-Za-z0-9@%+=:,./_-]|'[^'\x00-\x1f]*'|"'"|{_expansions(form)})+"""
     return re.compile(rf"\s*{word}(?:\s+{word})*\s*")
 
 
@@ -60,7 +89,7 @@ def read_launch_script(text: str) -> dict[str, Any]:
     Raises:
         ValueError: a line that a script of ours does not have, lacks or repeats; it is named by its number.
     """
-    document = _read(LAUNCH, text)
+    document = read_script(LAUNCH, text)
     metadata = {"name": document.pop("name")} | {key: _pairs(document.pop(key)) for key in ("labels", "annotations")}
     return document | {"hosts": _pairs(document["hosts"]), "metadata": metadata}
 
@@ -71,9 +100,9 @@ def read_router_script(text: str) -> dict[str, Any]:
     Raises:
         ValueError: as of an island's script.
     """
-    document = _read(ROUTER, text)
+    document = read_script(ROUTER, text)
     del document["commands"]
-    words = [word.replace(f'"${_EXPANDED[ROUTER]}"', CONFIG_FOLDER) for word in document["command"]]
+    words = [word.replace('"$folder"', CONFIG_FOLDER) for word in document["command"]]
     return document | {"command": words, "metadata": {"name": document.pop("name")}}
 
 
@@ -85,7 +114,10 @@ def _pairs(words: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-def _read(form: str, text: str) -> dict[str, Any]:
+def read_script(form: Form, text: str) -> dict[str, Any]:
+    """A script of the form as a document: its settings and lists by name, `commands` by branch, and `directives` where
+    it has such comments. Raises ValueError as `read_launch_script` does.
+    """
     reader = _Reader(form, text.splitlines())
     while not reader.done:
         reader.step()
@@ -93,17 +125,19 @@ def _read(form: str, text: str) -> dict[str, Any]:
     return {name: whole_number(text) if name in _NUMBERS else text for name, text in reader.settings.items()} | {
         **reader.lists,
         "commands": reader.commands,
+        **({"directives": reader.directives} if form.directives else {}),
     }
 
 
 class _Reader:
     """One pass over the lines of a script; fixed lines have to come in their order, each once."""
 
-    def __init__(self, form: str, lines: Sequence[str]) -> None:
+    def __init__(self, form: Form, lines: Sequence[str]) -> None:
         self.form, self.lines, self.at, self.fixed = form, lines, 0, 0
         self.settings: dict[str, str] = {}
         self.lists: dict[str, list[str]] = {}
         self.commands: dict[str, list[str]] = {}
+        self.directives: list[str] = []
         if lines[:1] != [_SHELL]:
             raise ValueError(f"line 1 must be {_SHELL!r}")
 
@@ -114,17 +148,19 @@ class _Reader:
 
     def step(self) -> None:
         """Read one line, or one list, or one branch."""
-        line, fixed = self._next(), _fixed(self.form)
+        line, fixed, form = self._next(), _fixed(self.form), self.form
         if not line.strip() or line.startswith("#"):
+            if form.directives and line.startswith(form.directives) and not self.fixed:  # later ones nobody reads
+                self.directives.append(line.removeprefix(form.directives).strip())
             return
         setting, listed, branch = _SETTING.fullmatch(line), _LIST.fullmatch(line), _BRANCH.fullmatch(line)
         if self.fixed < len(fixed) and line == fixed[self.fixed]:
             self.fixed += 1
         elif branch and self.fixed == len(fixed) - _TAIL:
             self._keep(self.commands, f"{branch[1]}:{branch[2]}", self._branch())
-        elif listed and _LISTS[self.form].get(listed[1]) == self.fixed:
+        elif listed and listed[1] in form.lists and self.fixed == form.before:
             self._keep(self.lists, listed[1], self._words(")"))
-        elif setting and setting[1] in _SETTINGS[self.form] and self.fixed == 1:
+        elif setting and setting[1] in form.settings and self.fixed == 1:
             words = self._decoded(setting[2])
             self._keep(self.settings, setting[1], words[0])
         else:
@@ -133,7 +169,7 @@ class _Reader:
 
     def finish(self) -> None:
         """ValueError where something is missing."""
-        missing = [*(set(_SETTINGS[self.form]) - set(self.settings)), *(_LISTS[self.form].keys() - self.lists.keys())]
+        missing = [*(set(self.form.settings) - set(self.settings)), *(set(self.form.lists) - set(self.lists))]
         if missing:
             raise ValueError(f"must set {', '.join(sorted(missing))}")
         if self.fixed < len(_fixed(self.form)):
@@ -166,7 +202,7 @@ class _Reader:
         """The words of a line; an expansion keeps its quotes, as `$rank` in single ones is none."""
         if not _words_of(self.form).fullmatch(line):
             raise ValueError(f"line {self.at} must hold quoted words and nothing to expand, is {line!r}")
-        return shlex.split(re.sub(rf'"\$({_EXPANDED[self.form]})"', r"""'"$\1"'""", line))
+        return shlex.split(re.sub(_expansions(self.form), r"""'"$\1"'""", line))
 
     def _keep(self, entries: dict[str, Any], key: str, value: object) -> None:
         if key in entries:
@@ -174,14 +210,17 @@ class _Reader:
         entries[key] = value
 
 
-def launch_script(
+def write_script(
+    form: Form,
     comments: Sequence[str],
     settings: Mapping[str, str | int],
     lists: Mapping[str, Sequence[str] | Mapping[str, str]],
-    commands: Mapping[str, Sequence[str]],
+    *,
+    commands: Mapping[str, Sequence[str]] | None = None,
+    directives: Sequence[str] = (),
 ) -> str:
-    """The text of an island's script: `settings` and `lists` by name, in the order of the form; `commands`: branch
-    (`0:leader`, `*:worker`) -> words.
+    """The text of a script: `settings` and `lists` by name, in the order of the form; `commands`: branch (`0:leader`,
+    `*:worker`) -> words.
 
     Raises:
         InputError: a word that is not one line of printable characters.
@@ -190,7 +229,14 @@ def launch_script(
         name: [f"{key}={text}" for key, text in rows.items()] if isinstance(rows, Mapping) else rows
         for name, rows in lists.items()
     }
-    return script_of(LAUNCH, comments=comments, settings=settings, lists=words, commands=commands)
+    return script_of(
+        form.template,
+        comments=comments,
+        settings=settings,
+        lists=words,
+        commands=commands or {},
+        directives=directives,
+    )
 
 
 def router_script_files(processes: Sequence[RouterProcess], deployment: Deployment, /) -> dict[str, str]:
@@ -212,12 +258,8 @@ def _router_script(process: RouterProcess, deployment: Deployment) -> str:
         f"Its flags are those of {process.image}.",
     ]
     values = (process.name, deployment.router.name, process.image, process.port)
-    return script_of(
-        ROUTER,
-        comments=comments,
-        settings=dict(zip(_SETTINGS[ROUTER], values, strict=True)),
-        lists={"command": [word.replace(CONFIG_FOLDER, FOLDER) for word in process.command]},
-    )
+    words = [word.replace(CONFIG_FOLDER, FOLDER) for word in process.command]
+    return write_script(ROUTER, comments, dict(zip(ROUTER.settings, values, strict=True)), {"command": words})
 
 
 def _parse_program(text: str) -> Iterator[dict[str, Any]]:

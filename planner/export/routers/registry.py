@@ -10,11 +10,12 @@ from planner.export.options import ExportOptions
 from planner.export.routers.aibrix import AIBRIX
 from planner.export.routers.llm_d import LLM_D
 from planner.export.routers.programs import HAPROXY, MODEL_GATEWAY, VLLM
+from planner.export.routers.ray import RAY
 from planner.export.routers.sglang import SGLANG
 from planner.export.seams import Router, Target
 from planner.export.targets.dynamo.router import DYNAMO
 
-_ROUTERS: tuple[Router, ...] = (LLM_D, HAPROXY, VLLM, MODEL_GATEWAY, SGLANG, AIBRIX, DYNAMO)
+_ROUTERS: tuple[Router, ...] = (LLM_D, HAPROXY, VLLM, MODEL_GATEWAY, SGLANG, RAY, AIBRIX, DYNAMO)
 ROUTERS: Mapping[str, Router] = MappingProxyType({router.name: router for router in _ROUTERS})
 NO_ROUTER = "none"
 """Said instead of a router's name: the routing table alone, for a router of one's own."""

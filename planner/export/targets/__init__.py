@@ -12,7 +12,9 @@ from planner.export.targets.kubernetes import KUBERNETES
 from planner.export.targets.kueue import KUEUE
 from planner.export.targets.llm_d import LLM_D
 from planner.export.targets.lws import LWS
+from planner.export.targets.ray import RAY
 from planner.export.targets.script import SCRIPT
+from planner.export.targets.slurm.target import SLURM
 
 TARGETS: Mapping[str, Target] = MappingProxyType(
     {
@@ -25,10 +27,19 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
             KSERVE,
             KUEUE,
             SCRIPT,
+            SLURM,
+            RAY,
             DYNAMO,
         )
     }
 )
+
+
+def unheeded_by(target: Target) -> tuple[str, ...]:
+    """Names of options that nothing in the target's files can carry: its `unheeded`, and what others have for
+    themselves."""
+    theirs = (name for other in TARGETS.values() if other is not target for name in other.own)
+    return (*target.unheeded, *theirs)
 
 
 def target_named(name: str, engine: str) -> Target:

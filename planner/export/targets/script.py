@@ -16,6 +16,7 @@ offset     added to every port of a copy that may share its host            port
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from planner.errors import ExportError
@@ -28,13 +29,14 @@ from planner.export.objects.pods import GPU_RESOURCES, engine_image, gpu_resourc
 from planner.export.objects.scheduling import HOSTNAME, pinned_nodes
 from planner.export.objects.scripts import (
     FRONT_SCRIPT,
+    LAUNCH,
     LEADER_ADDRESS,
     OWN_ADDRESS,
     RANK,
-    launch_script,
     read_launch_script,
     read_router_script,
     router_script_files,
+    write_script,
 )
 from planner.export.objects.shared_files import island_files
 from planner.export.seams import Deployment, Endpoint, Step, Target, TargetFiles
@@ -47,7 +49,7 @@ _PORT_STRIDE = 128
 _MOST_SHARING = 256
 _MOST_COPIES = 1024  # whose commands are held against another export's, should somebody have made up their number
 _EVERY_COPY = ("image", "ranks", "gpus", "devices", "whole_hosts", "hosts")
-_UNHEEDED = (
+UNHEEDED = (
     "cpus_per_gpu",
     "memory_gib_per_gpu",
     "shared_memory_gib",
@@ -75,8 +77,21 @@ _UNHEEDED = (
 """Options that only a cluster can heed."""
 
 
-def _manifests(deployment: Deployment, /) -> TargetFiles:
-    """One script an island, `NN-<island>.sh`.
+Hosts = dict[tuple[int, int], tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launched:
+    """An island and how its script, `file`, starts each copy; `hosts`: where the placement has them."""
+
+    file: str
+    island: ServingIsland
+    launches: tuple[Launch, ...]
+    hosts: Hosts
+
+
+def launched_islands(deployment: Deployment) -> tuple[Launched, ...]:
+    """The islands, in the plan's order.
 
     Raises:
         ExportError: a GPU vendor without a known variable or image, or more copies on shared hosts than ports.
@@ -84,26 +99,40 @@ def _manifests(deployment: Deployment, /) -> TargetFiles:
     """
     for island in deployment.islands:
         check_node_selector(island.gpu.name, island.gpu.node_selector)
-    files: dict[str, str] = {}
-    endpoints: list[Endpoint] = []
     sharing: Counter[str] = Counter()
-    for file, island in island_files(deployment, ".sh"):
-        launches = _launches(island, deployment, sharing)
-        hosts = _placed_hosts(island, deployment)
-        comments = tuple(_comments(file, island, deployment, launches, hosts))
-        files[file] = _script(comments, island, deployment, launches, hosts)
-        endpoints.append(_endpoint(island, launches))
-    return TargetFiles(files=files, endpoints=tuple(endpoints))
+    return tuple(
+        Launched(
+            file=file,
+            island=island,
+            launches=_launches(island, deployment, sharing),
+            hosts=_placed_hosts(island, deployment),
+        )
+        for file, island in island_files(deployment, ".sh")
+    )
 
 
-def _shares_host(island: ServingIsland) -> bool:
+def launch_files(deployment: Deployment, launched: Sequence[Launched]) -> TargetFiles:
+    """One script an island, `NN-<island>.sh`."""
+    files = {}
+    for each in launched:
+        comments = tuple(_comments(each.file, each.island, deployment, each.launches, each.hosts))
+        files[each.file] = _script(comments, each.island, deployment, each.launches, each.hosts)
+    return TargetFiles(files=files, endpoints=tuple(_endpoint(each.island, each.launches) for each in launched))
+
+
+def _manifests(deployment: Deployment, /) -> TargetFiles:
+    return launch_files(deployment, launched_islands(deployment))
+
+
+def shares_host(island: ServingIsland) -> bool:
+    """Whether others may run on the hosts of its processes."""
     return island.grouping.gpus_per_pod < island.gpu.gpus_per_host
 
 
 def _launches(island: ServingIsland, deployment: Deployment, sharing: Counter[str]) -> tuple[Launch, ...]:
     """Each copy's launch; `sharing` counts, by GPU type, the copies so far that may share a host."""
     first = sharing[island.gpu.name]
-    if _shares_host(island):
+    if shares_host(island):
         sharing[island.gpu.name] += island.grouping.groups
     if sharing[island.gpu.name] > _MOST_SHARING:
         raise ExportError(
@@ -112,15 +141,12 @@ def _launches(island: ServingIsland, deployment: Deployment, sharing: Counter[st
             f"{island.gpu.name}.",
             hint="Plan with larger islands, or choose a target whose pods have addresses of their own.",
         )
-    offsets = [_PORT_STRIDE * (first + copy) * _shares_host(island) for copy in range(island.grouping.groups)]
+    offsets = [_PORT_STRIDE * (first + copy) * shares_host(island) for copy in range(island.grouping.groups)]
     return tuple(deployment.engine.launch(island, _rendezvous(offset)) for offset in offsets)
 
 
 def _rendezvous(offset: int) -> Rendezvous:
     return Rendezvous(leader_address=LEADER_ADDRESS, pod_index=RANK, port_offset=offset)
-
-
-Hosts = dict[tuple[int, int], tuple[str, str]]
 
 
 def _placed_hosts(island: ServingIsland, deployment: Deployment) -> Hosts:
@@ -152,7 +178,8 @@ def _script(
     comments: Sequence[str], island: ServingIsland, deployment: Deployment, launches: Sequence[Launch], hosts: Hosts
 ) -> str:
     pins = hosts if deployment.options.pin_nodes else {}
-    return launch_script(
+    return write_script(
+        LAUNCH,
         comments,
         settings={
             "name": island.name,
@@ -161,7 +188,7 @@ def _script(
             "ranks": island.grouping.pods,
             "gpus": island.grouping.gpus_per_pod,
             "devices": _DEVICES[gpu_resource(island)],
-            "whole_hosts": "no" if _shares_host(island) else "yes",
+            "whole_hosts": "no" if shares_host(island) else "yes",
         },
         lists={
             "labels": labels(island, deployment),
@@ -330,12 +357,13 @@ def _router_steps(files: Mapping[str, str]) -> Iterator[Step]:
         )
 
 
+LAUNCH_KIND = Kind(kind=KIND, schema="launch_script.json", files="*.sh", parse=_parsed, workloads=_workloads)
 SCRIPT = Target(
     name="script",
     engines=("vllm", "sglang"),
     manifests=_manifests,
-    kinds=(Kind(kind=KIND, schema="launch_script.json", files="*.sh", parse=_parsed, workloads=_workloads),),
-    unheeded=_UNHEEDED,
+    kinds=(LAUNCH_KIND,),
+    unheeded=UNHEEDED,
     applied=False,
     steps=_steps,
     processes=router_script_files,

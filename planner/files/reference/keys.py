@@ -63,6 +63,7 @@ _RENAMED = {
         (re.compile(r"^(deploy\.pod_resources)\..*"), r"\1.RESOURCE"),
         (re.compile(r"^(deploy\.topology)\..*"), r"\1.LEVEL"),
         (re.compile(r"^(deploy\.hours_rps)\..*"), r"\1.HOUR"),
+        (re.compile(r"^(deploy\.sbatch)\..*"), r"\1.OPTION"),
     ),
     "offer": ((re.compile(rf"\b{_SAMPLE_GPU}\b"), "GPU"),),
     "workload": ((re.compile(r"^(where)\..*"), r"\1.COLUMN"),),

@@ -7,7 +7,7 @@ crds           custom objects, by their upstream CRD (llm-d values: by the chart
 cel            the rules of those CRDs (x-kubernetes-validations), as at an object's creation
 kustomize      `kubectl kustomize` over all objects together: what it reads, and no object twice
 helm           `helm lint` and `helm template` over the llm-d values, and what comes out by CRD and core schemas
-shellcheck     launch scripts, scripts of evictions, scripts in commands
+shellcheck     launch scripts, jobs, scripts of evictions, scripts in commands
 global_router  configurations of Dynamo's GlobalRouter, by its own loader
 """
 
@@ -254,7 +254,7 @@ def _pod(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def shellcheck(files: Files) -> Judged:
     """Scripts that are files, and those behind `sh -c` in containers."""
-    scripts = [(name, text) for name, text in files.items() if name.endswith(".sh")]
+    scripts = [(name, text) for name, text in files.items() if name.endswith((".sh", ".sbatch"))]
     scripts += [(name, f"#!/bin/sh\n{text}\n") for name, text in _scripts_in(files)]
     with tempfile.TemporaryDirectory() as scratch:
         for index, (_, text) in enumerate(scripts):
