@@ -56,7 +56,7 @@ def short_errors() -> Iterator[None]:
 
 
 TARGETS = ("lws", "kubernetes", "disaggregatedset", "llm-d", "kserve", "kueue", "script", "dynamo")
-ENGINES = ("vllm", "sglang")
+ENGINES = ("vllm", "sglang", "trtllm")
 """As `planner.export` has them, which takes too long to read between two keys; a test holds that they are the same."""
 
 Names = Callable[[], Collection[str]]

@@ -58,7 +58,8 @@ class LayerRules:
     in any case, not only where they are balanced by load. `at_most_experts`: a stage has no more GPUs than a layer has
     experts, except in the architectures `more_gpus`. `blocks_in_groups`: blocks of latent attention's weights are
     looked at in several groups, too. `single_group`: architectures whose attention cannot run in groups;
-    `without_redundant`: those that build no redundant experts.
+    `groups_of_one`: each of several groups is one GPU; `without_redundant`: architectures that build no redundant
+    experts.
     """
 
     checked: Annotated[bool, Key("whether layers have to divide at all")] = True
@@ -75,6 +76,7 @@ class LayerRules:
     more_gpus: Annotated[tuple[str, ...], Key("architectures that the limit does not hold for")] = ()
     blocks_in_groups: Annotated[bool, Key("FP8 blocks of latent attention count in several groups, too")] = True
     single_group: Annotated[tuple[str, ...], Key("architectures whose attention cannot run in groups")] = ()
+    groups_of_one: Annotated[bool, Key("several attention groups are of one GPU each")] = False
     without_redundant: Annotated[tuple[str, ...], Key("architectures that build no redundant experts")] = ()
 
 
@@ -227,6 +229,7 @@ class EngineProfile:
 PAGE_SIZE = 64
 """Tokens of SGLang's pages where caches go between generations: its backends' defaults differ."""
 
+_TRTLLM_BLOCK = "32"  # tokens, on any GPU (llmapi/llm_args.py, KvCacheConfig.tokens_per_block)
 _FLASHINFER_HEADS = (64, 128, 256)
 _AMPERE, _HOPPER, _BLACKWELL = 8, 9, 10  # compute capability
 
@@ -241,8 +244,8 @@ def _generation(gpu: GpuSpec) -> tuple[str, int | str]:
 
 
 def common_reader(engine: str, model: ModelSpec, gpus: Collection[GpuSpec]) -> str:
-    """What engines are told to read caches with that go between these GPUs: vLLM's attention backend, SGLang's tokens
-    of a page. Empty where they are of one generation, or nothing is known to run on all."""
+    """What engines read caches with that go between these GPUs: vLLM's attention backend, SGLang's tokens of a page,
+    TensorRT-LLM's of a block. Empty where they are of one generation, or nothing is known to run on all."""
     return _COMMON.get(engine, _common_backend)(model, gpus) if spans_generations(gpus) else ""
 
 
@@ -277,9 +280,9 @@ def _own_backend(model: ModelSpec, gpu: GpuSpec) -> str:
 
 
 _COMMON: Mapping[str, Callable[[ModelSpec, Collection[GpuSpec]], str]] = MappingProxyType(
-    {"sglang": lambda _model, _gpus: str(PAGE_SIZE)}
+    {"sglang": lambda _model, _gpus: str(PAGE_SIZE), "trtllm": lambda _model, _gpus: _TRTLLM_BLOCK}
 )
 _BACKEND_OF_ENGINE: Mapping[str, Callable[[ModelSpec, GpuSpec], str]] = MappingProxyType(
-    {"sglang": lambda _model, _gpu: ""}
+    {"sglang": lambda _model, _gpu: "", "trtllm": lambda _model, _gpu: _TRTLLM_BLOCK}
 )
 """By engine, where it is not vLLM's."""

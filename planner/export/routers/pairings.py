@@ -20,7 +20,7 @@ from planner.export.routers.intervals_served import MIXED, SPLIT, ServedInterval
 from planner.export.routers.speeds import equal_groups, island_loads
 from planner.export.summary import balanced
 
-_BY_ENGINE_ID = ("vllm",)
+_BY_ENGINE_ID = ("vllm", "trtllm")
 """Engines whose decode copy is told by the prefill copy's answer where its cache lies, so that whoever stands between
 may choose either; SGLang's pair has to agree on a room, and its address, before both are sent their halves."""
 MOST_BY_SPEED = 16

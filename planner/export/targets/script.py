@@ -329,7 +329,7 @@ def _router_steps(files: Mapping[str, str]) -> Iterator[Step]:
 
 SCRIPT = Target(
     name="script",
-    engines=("vllm", "sglang"),
+    engines=("vllm", "sglang", "trtllm"),
     manifests=_manifests,
     kinds=(Kind(kind=KIND, schema="launch_script.json", files="*.sh", parse=_parsed, workloads=_workloads),),
     unheeded=_UNHEEDED,

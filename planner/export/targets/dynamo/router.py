@@ -143,7 +143,7 @@ def _behaviour(plan: Plan, around: Surroundings, /) -> RouterBehaviour:
 DYNAMO = Router(
     name=NAME,
     targets=("dynamo",),
-    engines=("vllm", "sglang"),
+    engines=("vllm", "sglang", "trtllm"),
     render=_render_nothing,
     behaviour=_behaviour,
 )
