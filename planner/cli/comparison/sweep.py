@@ -44,7 +44,7 @@ def command(
     ] = None,
     engine: Annotated[
         str | None,
-        typer.Option(help="Engine to plan for: vllm or sglang. [default: the scenario's]", show_default=False),
+        typer.Option(help="Engine to plan for: vllm, sglang or trtllm. [default: the scenario's]", show_default=False),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no progress.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,

@@ -125,5 +125,9 @@ def _server_rules(profile: "EngineProfile") -> _Rows:
         f"at most {profile.greatest_batch} sequences of an attention group" if profile.greatest_batch else "any",
     )
     yield "states", f"room for {profile.kept_states} of a sequence, where layers keep one"
+    if profile.vendors:
+        yield "GPUs", f"of {', '.join(profile.vendors)} alone"
+    if not profile.spans_hosts:
+        yield "servers", "of one host, or of several where the target starts their ranks (deploy.target dynamo)"
     if profile.latent_fp8_cache_from:
         yield "KV cache", f"FP8 of latent attention from compute capability {profile.latent_fp8_cache_from:.1f}"

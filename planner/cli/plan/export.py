@@ -121,7 +121,9 @@ def command(
     router: Annotated[
         str, typer.Option(help="Who executes the routing, or none. [default: the target's]", show_default=False)
     ] = "",
-    engine: Annotated[str, typer.Option(help="vllm or sglang. [default: the scenario's]", show_default=False)] = "",
+    engine: Annotated[
+        str, typer.Option(help="vllm, sglang or trtllm. [default: the scenario's]", show_default=False)
+    ] = "",
     name: Annotated[str, typer.Option(help="What object names begin with; else the scenario's name.")] = "",
     image: Annotated[
         list[str] | None,

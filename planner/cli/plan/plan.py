@@ -73,7 +73,7 @@ def command(
     scheduler: Scheduler = None,
     engine: Annotated[
         str | None,
-        typer.Option(help="Engine to plan for: vllm or sglang. [default: the scenario's]", show_default=False),
+        typer.Option(help="Engine to plan for: vllm, sglang or trtllm. [default: the scenario's]", show_default=False),
     ] = None,
     resume: Annotated[
         Path | None, typer.Option(help="Resume the unfinished search in this run folder.", show_default=False)

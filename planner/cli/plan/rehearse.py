@@ -48,7 +48,9 @@ def command(
             show_default=False,
         ),
     ] = "",
-    engine: Annotated[str, typer.Option(help="vllm or sglang. [default: the scenario's]", show_default=False)] = "",
+    engine: Annotated[
+        str, typer.Option(help="vllm, sglang or trtllm. [default: the scenario's]", show_default=False)
+    ] = "",
     ranks: Annotated[
         str,
         typer.Option(

@@ -27,7 +27,9 @@ _COLUMNS = (
 
 def command(
     run: saved_runs.Run,
-    engine: Annotated[str, typer.Option(help="vllm or sglang. [default: the scenario's]", show_default=False)] = "",
+    engine: Annotated[
+        str, typer.Option(help="vllm, sglang or trtllm. [default: the scenario's]", show_default=False)
+    ] = "",
     sweep: Annotated[
         bool, typer.Option("--sweep", help="With the highest rate at which each holds the levels; takes minutes.")
     ] = False,

@@ -169,7 +169,8 @@ class TransferRule:
 class EngineProfile:
     """One version of an engine. `images`: by GPU family, else by vendor. `architectures` that it has code for, empty:
     nothing is known. `greatest_batch`: sequences of an attention group that it runs at once, 0: no limit.
-    `latent_fp8_cache_from`: compute capability from which an FP8 cache of latent attention is read. `kept_states`: room
+    `latent_fp8_cache_from`: compute capability from which an FP8 cache of latent attention is read. `spans_hosts`: the
+    pods of a server need nobody who starts their ranks together. `kept_states`: room
     for so many of a sequence that is worked on."""
 
     name: str = ""
@@ -187,6 +188,8 @@ class EngineProfile:
     )
     greatest_batch: Annotated[_Count, Key("sequences of an attention group; 0: no limit")] = 0
     latent_fp8_cache_from: Annotated[float, Bounds(low=0, high=100), Key("compute capability")] = 0.0
+    vendors: Annotated[tuple[str, ...], Key("whose GPUs it runs on; empty: any")] = ()
+    spans_hosts: Annotated[bool, Key("servers of several hosts find each other by themselves")] = True
     kept_states: Annotated[int, Bounds(low=1, high=64), Key("of a sequence, where layers keep one")] = KEPT_STATES
     precisions: tuple[PrecisionRule, ...] = ()
     methods: tuple[MethodRule, ...] = ()
@@ -195,6 +198,11 @@ class EngineProfile:
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}".strip()
+
+    @property
+    def measured_as(self) -> str:
+        """What measurements, and the factors and bands that were fitted to them, call the engine."""
+        return _MEASURED_AS.get(self.name, self.name)
 
     def loads(self, architecture: str) -> bool:
         """Whether it has code for such models; where their architecture or its own are not known, it is taken to."""
@@ -226,6 +234,7 @@ class EngineProfile:
         return not (latent and model.kv_bytes == 1 and 0 < gpu.compute_capability < self.latent_fp8_cache_from)
 
 
+_MEASURED_AS: Mapping[str, str] = MappingProxyType({"trtllm": "trt"})
 PAGE_SIZE = 64
 """Tokens of SGLang's pages where caches go between generations: its backends' defaults differ."""
 

@@ -157,9 +157,7 @@ def _sglang_loading(values: Mapping[str, str], island: ServingIsland) -> Loading
 TRTLLM_NAME = "trtllm"
 TRTLLM_REMEDY = "Plan for trtllm (`engine: {name: trtllm}`), which then has sizes that it can split."
 _STAGE_FLAG, _EXPERTS_FLAG = "tensor_parallel_size", "moe_expert_parallel_size"
-_TRTLLM_FLAGS = MappingProxyType(
-    {Over.GROUP: _STAGE_FLAG, Over.STAGE: _STAGE_FLAG, Over.RANKS: _EXPERTS_FLAG}
-)
+_TRTLLM_FLAGS = MappingProxyType({Over.GROUP: _STAGE_FLAG, Over.STAGE: _STAGE_FLAG, Over.RANKS: _EXPERTS_FLAG})
 
 
 def trtllm_faults(arguments: Sequence[str], options: Mapping[str, Any], island: ServingIsland, /) -> Iterator[Breach]:
@@ -180,8 +178,8 @@ def trtllm_faults(arguments: Sequence[str], options: Mapping[str, Any], island: 
         vendor=island.gpu.vendor,
     )
     yield from loading_faults(island.model, loading, profile, _TRTLLM_FLAGS)
-    if loading.redundant and island.model.architecture in profile.layers.without_redundant:
-        yield "redundant experts must be none of this architecture", str(loading.redundant)
+    if ranks > 1 and island.redundant_experts and island.model.architecture in profile.layers.without_redundant:
+        yield "redundant experts must be none (cost.redundant_experts)", str(island.redundant_experts)
 
 
 def is_unquantised(model: ModelSpec) -> bool:

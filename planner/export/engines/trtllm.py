@@ -1,5 +1,5 @@
-"""TensorRT-LLM (`trtllm-serve`): GPUs of one copy = tensor parallel x pipeline parallel; with attention DP each GPU of a
-stage is an attention group of its own (`groups_of_one` of its profile), and does not multiply GPUs.
+"""TensorRT-LLM (`trtllm-serve`): GPUs of one copy = tensor parallel x pipeline parallel; with attention DP each GPU of
+a stage is an attention group of its own (`groups_of_one` of its profile), which multiplies no GPUs.
 
 So tensor_parallel_size = tp x dp of the plan, and `enable_attention_dp` says whether dp or tp is that. Batch and token
 budget are an attention group's. What the command line cannot say stands in `trtllm_options`.
@@ -69,7 +69,8 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     options = options_of(island, profile, exchange)
     require_loadable(island, "TensorRT-LLM", trtllm_faults(arguments, options, island), TRTLLM_REMEDY)
     pod = PodCommand(
-        command=("sh", "-c", OPTIONS_SCRIPT, NAME), arguments=(options_text(options), *_SERVE, island.weights, *arguments)
+        command=("sh", "-c", OPTIONS_SCRIPT, NAME),
+        arguments=(options_text(options), *_SERVE, island.weights, *arguments),
     )
     return Launch(
         leader=pod,
@@ -78,7 +79,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
         health_path="/health",
         notes=(
             *(exchange.gathering_notes if exchange else ()),
-            *(exchange.redundancy_notes if exchange and exchange.balanced else ()),
+            *(exchange.redundancy_notes if exchange else ()),
             *overlap_notes(island, exchange, profile),
             *_notes(island),
             *own_code_notes(island),
@@ -95,8 +96,8 @@ def _check_ranks(island: ServingIsland, rendezvous: Rendezvous) -> None:
         )
     if island.grouping.pods > 1 and not rendezvous.joined:
         raise ExportError(
-            f"Island {island.id}, parallel: a server must fit into a pod, as TensorRT-LLM's ranks of several are started "
-            f"by MPI, got {island.grouping.pods} pods of {island.grouping.gpus_per_pod} GPUs.",
+            f"Island {island.id}, parallel: a server must fit into a pod, as TensorRT-LLM's ranks of several are "
+            f"started by MPI, got {island.grouping.pods} pods of {island.grouping.gpus_per_pod} GPUs.",
             hint="Export for target dynamo, whose operator starts them, or plan with islands of a host at most.",
         )
 
@@ -105,8 +106,8 @@ def _notes(island: ServingIsland) -> tuple[str, ...]:
     notes = []
     if island.phase is not Phase.PREFILL:
         notes.append(
-            "A request begins once there is room for all tokens that it may answer with (max_tokens): ones that ask for "
-            "many more than they take leave servers less full than planned."
+            "A request begins once there is room for all tokens that it may answer with (max_tokens): ones that ask "
+            "for many more than they take leave servers less full than planned."
         )
     if island.model.kv_bytes > 1 and needs_cache_format(island.model):
         notes.append("WARNING: the checkpoint may choose an FP8 cache, which no option of TensorRT-LLM's undoes.")

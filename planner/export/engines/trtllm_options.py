@@ -3,7 +3,7 @@ holds; or, one by one, flags of Dynamo's workers (`--trtllm.kv_cache_config.dtyp
 
 | option | why |
 |---|---|
-| kv_cache_config.free_gpu_memory_fraction | f of what weights and buffers leave: f (M - W) >= f M - W, what is planned |
+| kv_cache_config.free_gpu_memory_fraction | f of what weights and buffers W leave: f (M - W) >= f M - W, the planned |
 | enable_attention_dp | attention groups |
 | enable_chunked_prefill | prompts ride with answers by chunks, or go beyond the token budget |
 | moe_config | the kernels of experts, and how many are there twice |
@@ -47,9 +47,9 @@ def options_of(island: ServingIsland, profile: EngineProfile, exchange: ExpertEx
         options["enable_chunked_prefill"] = True
     if island.model.experts:
         options["moe_config"] = {"backend": _expert_kernels(island)}
-    if exchange and exchange.balanced:
-        slots = island.model.routed_experts + exchange.redundant_experts
-        options["moe_config"]["load_balancer"] = {"num_slots": slots, "layer_updates_per_iter": 1}
+    if exchange and exchange.redundant_experts and island.model.architecture not in profile.layers.without_redundant:
+        slots, updates = island.model.routed_experts + exchange.redundant_experts, int(exchange.balanced)
+        options["moe_config"]["load_balancer"] = {"num_slots": slots, "layer_updates_per_iter": updates}
     if not island.mixed:
         options["cache_transceiver_config"] = {"backend": "NIXL", "max_tokens_in_buffer": island.max_model_len}
     if island.phase is Phase.PREFILL:
@@ -107,20 +107,23 @@ def read_options(arguments: Sequence[str]) -> Options:
     Raises:
         InputError: what stands in their place cannot be read.
     """
-    options: Options = {}
+    texts = [argument for argument in arguments if argument.startswith("{")]
+    options = _document(texts[0]) if texts else {}
+    if options is None or len(texts) > 1:
+        raise InputError(
+            f"Command line of trtllm: options must be one object of JSON, got {texts[-1]:.60}.",
+            hint="Give them as `planner export` writes them.",
+        )
     for argument in arguments:
-        if argument.startswith("{"):
-            try:
-                document = json.loads(argument)
-            except (ValueError, RecursionError):
-                document = None
-            if not isinstance(document, dict) or options:
-                raise InputError(
-                    f"Command line of trtllm: options must be one object of JSON, got {argument:.60}.",
-                    hint="Give them as `planner export` writes them.",
-                )
-            options = document
-        elif argument.startswith(FLAG):
+        if argument.startswith(FLAG):
             key, _, value = argument.removeprefix(FLAG).partition("=")
             options[key] = {"true": True, "false": False}.get(value.lower(), value)
     return options
+
+
+def _document(text: str) -> Options | None:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None

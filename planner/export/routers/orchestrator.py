@@ -1,6 +1,6 @@
-"""`trtllm-serve disaggregated`: the program that makes pairs of TensorRT-LLM's servers. It asks a context server for the
-prompt, and a generation server with what that answers, which tells where the cache lies: so HAProxy chooses both behind
-it, by what each phase is weighed by, and it knows one address a phase.
+"""`trtllm-serve disaggregated`: the program that makes pairs of TensorRT-LLM's servers. It asks a context server for
+the prompt, and a generation server with what that answers, which tells where the cache lies: so HAProxy chooses both
+behind it, and it knows one address a phase.
 
 `node_id` keeps the numbers of requests of several such programs apart (of 256, else by the host's address), so that one
 runs for each interval, which Kubernetes starts anew.
@@ -31,9 +31,9 @@ def orchestrator_process(deployment: Deployment, _: Sequence[Endpoint], gateway:
     """
     if not gateway.reached:
         raise ExportError(
-            f"Router haproxy, prompts of {gateway.interval.title}: TensorRT-LLM's pairs are made of servers that HAProxy "
-            "chooses, which it does not for prefix-aware routing and tables of many ranges.",
-            hint="Plan with routing.policy weighted and `form: buckets`, or export for target dynamo.",
+            f"Router haproxy, prompts of {gateway.interval.title}: TensorRT-LLM's pairs are made of servers that "
+            "HAProxy chooses, which it does not for prefix-aware routing and tables of many ranges.",
+            hint="Plan with another routing.policy and `form: buckets`, or export for target dynamo.",
         )
     port, timeout = _FIRST_PORT + gateway.number, answer_timeout_s(deployment.plan)
     config = {

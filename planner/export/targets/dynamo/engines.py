@@ -18,7 +18,8 @@ trtllm  more than one node                          mpirun and trtllm-llmapi-lau
 TensorRT-LLM's workers have its flags with hyphens, and its options one by one.
 
 Sources: ai-dynamo/dynamo, deploy/operator/internal/dynamo/backend_{vllm,sglang,trtllm}.go and
-components/src/dynamo/{vllm,trtllm}/{args,backend_args}.py; image tags of its examples (examples/backends/*/deploy/v1beta1).
+components/src/dynamo/{vllm,trtllm}/{args,backend_args}.py; image tags of its examples
+(examples/backends/*/deploy/v1beta1).
 """
 
 import re
@@ -42,7 +43,9 @@ SUFFIX_VARIABLE = "DYN_NAMESPACE_WORKER_SUFFIX"
 """Empty: some operators append a hash to the namespace of workers and not to that of their router."""
 MP_ANNOTATION = "nvidia.com/vllm-distributed-executor-backend"
 _NEGATIVE = re.compile(r"-[0-9.]+")
-_NOBODY = Rendezvous(leader_address="127.0.0.1", pod_index="0", joined=True)  # the operator's flags take the place of these
+_NOBODY = Rendezvous(
+    leader_address="127.0.0.1", pod_index="0", joined=True
+)  # the operator's flags take the place of these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +101,7 @@ def _trtllm_words(arguments: Sequence[str], left_out: frozenset[str]) -> Iterato
     yield from option_words(arguments[0])
 
 
-def _named(island: ServingIsland) -> tuple[str, ...]:
+def _served_arguments(island: ServingIsland) -> tuple[str, ...]:
     return (*_name_arguments(island), "--served-model-name", island.weights)
 
 
@@ -134,7 +137,7 @@ DYNAMO_ENGINES: Mapping[str, DynamoEngine] = MappingProxyType(
             images=MappingProxyType({"NVIDIA": f"nvcr.io/nvidia/ai-dynamo/tensorrtllm-runtime:{RUNTIME_VERSION}"}),
             left_out=frozenset({"host", "port"}),
             components=_COMPONENTS,
-            first=_named,
+            first=_served_arguments,
             words=_trtllm_words,
         ),
     }
