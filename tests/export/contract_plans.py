@@ -97,8 +97,12 @@ PLANS = {
 
 
 def planned(name: str, engine: str) -> Plan:
-    """The plan of that name as the engine runs it: with attention groups of one GPU each, where it has no others."""
-    plan = PLANS[name]()
+    """The plan of that name as the engine runs it."""
+    return as_run(PLANS[name](), engine)
+
+
+def as_run(plan: Plan, engine: str) -> Plan:
+    """The plan with attention groups of one GPU each, where the engine has no others."""
     if not load_engine(engine).layers.groups_of_one:
         return plan
     shapes = {i.id: i.parallel for i in plan.islands if i.parallel and i.parallel.dp > 1}
