@@ -46,7 +46,7 @@ def orchestrator_process(deployment: Deployment, _: Sequence[Endpoint], gateway:
         },
     }
     name = program_name(deployment, gateway.suffix)
-    file = f"{name}.cfg"  # of YAML, which JSON is
+    file = f"{name}.pairs"
     images = {key.upper(): image for key, image in deployment.options.images}
     return RouterProcess(
         name=name,
@@ -55,7 +55,7 @@ def orchestrator_process(deployment: Deployment, _: Sequence[Endpoint], gateway:
             *("trtllm-serve", "disaggregated", "-c", f"{CONFIG_FOLDER}/{file}"),
             *("-t", str(_STARTUP_S), "-r", str(timeout), "-l", "warning"),
         ),
-        config=((file, json.dumps(config, indent=2) + "\n"),),
+        config=((file, f"# {file}\n{json.dumps(config, indent=2)}\n"),),  # YAML, which JSON is
         port=port,
         health_path="/health",
         cpus=2,
