@@ -144,6 +144,19 @@ def pair_files(target: str) -> dict[str, dict[str, Any]]:
     return found
 
 
+def test_programs_are_looked_at_where_they_answer() -> None:
+    """Its /health answers once a server of each phase is there; it has no /readiness, as vLLM's router has."""
+    for engine, path in (("trtllm", "/health"), ("vllm", "/readiness")):
+        text = render(planned("single nodes", engine), target="kubernetes", engine=engine)["router.yaml"]
+        config, *_ = (d["data"]["haproxy.cfg"] for d in load_documents(text) if "haproxy.cfg" in d.get("data", {}))
+        behind = config.partition("backend interval-0")[2]
+        assert f"option httpchk GET {path}" in behind
+        probes = [
+            d["spec"]["template"]["spec"]["containers"][0] for d in load_documents(text) if d["kind"] == "Deployment"
+        ]
+        assert {probe["readinessProbe"]["httpGet"]["path"] for probe in probes} == {"/health", path}
+
+
 @pytest.mark.parametrize("target", ["lws", "kubernetes", "script"])
 def test_pairs_are_made_between_two_doors_of_haproxy(target: str) -> None:
     found = pair_files(target)

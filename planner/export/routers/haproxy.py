@@ -37,7 +37,6 @@ from planner.domain import PHASES, Phase, Plan
 from planner.domain.serving.deploy import COUNTS_BYTES
 from planner.export.objects.names import pods_service
 from planner.export.objects.operating.autoscaling import NONE, copy_bounds
-from planner.export.routers.gateways import READY
 from planner.export.routers.intervals_served import (
     ServedInterval,
     answer_timeout_s,
@@ -204,7 +203,7 @@ def config_text(deployment: Deployment, backends: Sequence[Backend]) -> str:
         timeout=answer_timeout_s(deployment.plan),
         port=PORT,
         health=HEALTH,
-        ready=READY,
+        ready=next((program.health_path for each in backends for program, _, _ in each.programs), HEALTH),
         balance="leastconn" if balanced(deployment.plan) else "roundrobin",
         refused_from=REFUSED_FROM,
         body_bytes=_sizes(deployment),
