@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from contract_plans import planned
+from contract_plans import planned, two_range_plan
 from export_plans import MODEL, gpu, island, plan_of, route
 from quick_yaml import load_documents
 
@@ -134,7 +134,7 @@ def test_servers_of_several_pods_are_for_whoever_starts_their_ranks() -> None:
 def pair_files(target: str) -> dict[str, dict[str, Any]]:
     """The files of the pairing programs, as they read them."""
     found: dict[str, dict[str, Any]] = {}
-    for name, text in render(planned("single nodes", "trtllm"), target=target, engine="trtllm").items():
+    for name, text in render(two_range_plan(), target=target, engine="trtllm").items():
         if name.endswith(".pairs"):
             found[name] = next(load_documents(text))
         elif name == "router.yaml":
@@ -160,11 +160,11 @@ def test_programs_are_looked_at_where_they_answer() -> None:
 @pytest.mark.parametrize("target", ["lws", "kubernetes", "script"])
 def test_pairs_are_made_between_two_doors_of_haproxy(target: str) -> None:
     found = pair_files(target)
-    assert found
+    assert len(found) == 2
     for config in found.values():
         (context,), (generation,) = config["context_servers"]["urls"], config["generation_servers"]["urls"]
         assert context != generation
-        assert {context.partition(":")[0], generation.partition(":")[0]} == {"single-nodes-router"}
+        assert {context.partition(":")[0], generation.partition(":")[0]} == {"two-ranges-router"}
         assert config["context_servers"]["num_instances"] == config["generation_servers"]["num_instances"] == 1
     assert len({config["node_id"] for config in found.values()}) == len(found)
 
