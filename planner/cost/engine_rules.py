@@ -41,6 +41,7 @@ def refusals(context: CostContext, phase: Phase, parallel: ParallelConfig, profi
         sentence
         for rule in (
             _model_refusals,
+            _host_refusals,
             _group_refusals,
             _layer_refusals,
             _stage_refusals,
@@ -121,6 +122,15 @@ def _model_refusals(query: _Query) -> Iterator[str]:
     model, profile = query.context.model, query.profile
     if not profile.loads(model.architecture):
         yield f"{profile} has no code for {model.architecture}, the architecture of {model.name}"
+
+
+def _host_refusals(query: _Query) -> Iterator[str]:
+    gpu, parallel, profile = query.context.gpu, query.parallel, query.profile
+    if profile.vendors and gpu.vendor.upper() not in profile.vendors:
+        yield f"{profile} runs on GPUs of {' and '.join(profile.vendors)} alone, {gpu.name} is one of {gpu.vendor}"
+    if parallel.devices > gpu.gpus_per_host and not profile.spans_hosts:
+        rule = f"a server must fit into a host of {gpu.gpus_per_host} GPUs, whose ranks {profile} starts by MPI"
+        yield f"{rule} (deploy.target dynamo starts those of several), got {parallel.devices}"
 
 
 def _group_refusals(query: _Query) -> Iterator[str]:

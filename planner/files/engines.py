@@ -14,7 +14,7 @@ from planner.files.records import read_record, record_keys
 from planner.files.sections import Section, nearest_hint
 
 _FOLDER = Path(__file__).parent / "engine_profiles"
-_STANDARD: Mapping[str, str] = MappingProxyType({"vllm": "0.33.0", "sglang": "0.5.23"})
+_STANDARD: Mapping[str, str] = MappingProxyType({"vllm": "0.33.0", "sglang": "0.5.23", "trtllm": "1.2.1"})
 """Engine -> the version that manifests are written for where nobody names one; the first engine is the default."""
 _MOST_TOKENS = 1_000_000
 _LEAST_TOKENS = 256

@@ -301,7 +301,7 @@ def test_without_the_library_there_is_no_parquet_and_a_line_says_so(
         ("jobs: [{scenario: small.yaml, grid: {slo.tpot_ms: [5, 5]}}]", ["each value once"]),
         ("jobs: [{scenario: small.yaml, grid: {}}]", ["grid must be a mapping of at least one key"]),
         ("jobs: [{scenario: small.yaml, seeds: [-1]}]", ["seeds must be whole numbers of 0 to 4294967295, got -1"]),
-        ("jobs: [{scenario: small.yaml, engines: [vlm]}]", ["engines: must be of vllm, sglang, got 'vlm'"]),
+        ("jobs: [{scenario: small.yaml, engines: [vlm]}]", ["engines: must be of vllm, sglang, trtllm, got 'vlm'"]),
         ("jobs: [{scenario: small.yaml, traces: [gone.csv]}]", ["gone.csv", "no such file"]),
         ("jobs: [{scenario: no-such}]", ["names no scenario", "shipped scenarios are"]),
         (

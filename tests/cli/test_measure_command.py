@@ -74,7 +74,7 @@ def test_where_nothing_is_worth_measuring_that_is_said(planner: Command, rivals:
         (("--runs", "0"), "runs: must be from 1 to 8, got 0."),
         (("--draws", "3"), "draws: must be from 16 to 1024, got 3."),
         (("--seed", "-1"), "--seed"),
-        (("--engine", "trt"), "Engine 'trt': must be one of vllm, sglang."),
+        (("--engine", "trt"), "Engine 'trt': must be one of vllm, sglang, trtllm."),
         (("--tool", "wrk"), "Tool 'wrk': must be one of vllm, aiperf."),
     ],
 )

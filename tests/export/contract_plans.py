@@ -20,6 +20,7 @@ from planner.domain import (
     Plan,
     Taint,
 )
+from planner.files import load_engine
 
 _NODE = ParallelConfig(tp=8, dp=1)
 
@@ -93,6 +94,20 @@ PLANS = {
     "beside": beside_plan,
     "aggregated": aggregated_plan,
 }
+
+
+def planned(name: str, engine: str) -> Plan:
+    """The plan of that name as the engine runs it."""
+    return as_run(PLANS[name](), engine)
+
+
+def as_run(plan: Plan, engine: str) -> Plan:
+    """The plan with attention groups of one GPU each, where the engine has no others."""
+    if not load_engine(engine).layers.groups_of_one:
+        return plan
+    shapes = {i.id: i.parallel for i in plan.islands if i.parallel and i.parallel.dp > 1}
+    ones = {name: replace(shape, tp=1, dp=shape.stage_devices) for name, shape in shapes.items()}
+    return replace(plan, islands=tuple(replace(i, parallel=ones.get(i.id, i.parallel)) for i in plan.islands))
 
 
 def _node(name: str, kind: str, asw: str, aggregation: str) -> ClusterNode:

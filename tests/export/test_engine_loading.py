@@ -16,11 +16,16 @@ from planner.domain import CostSettings, GroupedAttention, ModelSpec, ParallelCo
 from planner.errors import ExportError
 from planner.export import render
 from planner.export.engines.dialects import ENGINES
-from planner.export.engines.loading import sglang_faults, vllm_faults
+from planner.export.engines.loading import sglang_faults, trtllm_faults, vllm_faults
 from planner.export.islands import serving_islands
 from planner.files import load_model
 
-CHECKS = {"sglang": sglang_faults, "vllm": vllm_faults}
+CHECKS = {
+    "sglang": sglang_faults,
+    "vllm": vllm_faults,
+    "trtllm": lambda words, island: trtllm_faults(words, {}, island),
+}
+DEGREES = {"vllm": "tensor-parallel-size", "sglang": "tp-size", "trtllm": "tensor_parallel_size"}
 
 FP8 = replace(MODEL, architecture="DeepseekV3ForCausalLM", quantization="fp8", weight_block=128)
 GLM = load_model("glm-4.5")
@@ -131,8 +136,9 @@ def test_what_both_engines_split_over_a_group(
 ) -> None:
     plan = plan_of((island("H20-0", "H20", Phase.DECODE, parallel),), model=model)
     (only,) = serving_islands(plan, "plan")
-    degree = "tensor-parallel-size" if engine == "vllm" else "tp-size"
-    faults = [expected + ", got " + came for expected, came in CHECKS[engine]((f"--{degree}={parallel.tp}",), only)]
+    faults = [
+        expected + ", got " + came for expected, came in CHECKS[engine]((f"--{DEGREES[engine]}={parallel.tp}",), only)
+    ]
     assert any(told in fault for fault in faults) if told else not faults
 
 

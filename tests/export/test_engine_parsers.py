@@ -14,7 +14,7 @@ from typing import Any
 import published
 import pytest
 from engine_parsers.drawn_plans import Exported, exported
-from engine_parsers.installing import DYNAMOS, EXPORTED, missing
+from engine_parsers.installing import DYNAMOS, EXPORTED, LISTED, missing
 from engine_parsers.lines import Line, cases, lines, model_config
 from engine_parsers.verdicts import MODEL, Case, Gpus, Verdict, verdicts
 from export_plans import island, plan_of, route
@@ -24,12 +24,15 @@ from tools import table
 import planner
 from planner.domain import CostSettings, ParallelConfig, Phase, halves_of
 from planner.export import ENGINES, TARGETS, render
+from planner.export.engines.trtllm import OPTIONS_SCRIPT
 from planner.files import load_engine, load_gpu_spec, model_document
 
-SCENARIOS = 12
+SCENARIOS, FEWER_SCENARIOS = 12, 4
 H20 = Gpus(name="H20", compute_capability="9.0", memory_bytes=102_625_181_696, count=8)
 ALL_VERSIONS = (*EXPORTED, *DYNAMOS)
 VERSIONS = {version.partition("-")[0]: version for version in EXPORTED}
+OWN = tuple(engine for engine in ENGINES if VERSIONS[engine] not in LISTED)
+"""Engines whose own classes judge, those of models among them."""
 
 VLLM_LINE = (
     *("--tensor-parallel-size=4", "--data-parallel-size=2", "--enable-expert-parallel", "--port=8000"),
@@ -68,6 +71,66 @@ SGLANG_MISTAKES = (
     ("--served-model-name=chat", "--served-model-name=chat:1", "cannot contain a colon"),
     ("--kv-cache-dtype=fp8_e4m3", "--speculative-algorithm=EAGLES", "EAGLES"),
 )
+
+
+TRTLLM_OPTIONS: dict[str, Any] = {
+    "enable_attention_dp": True,
+    "kv_cache_config": {"free_gpu_memory_fraction": 0.9, "dtype": "fp8"},
+    "cuda_graph_config": {"enable_padding": True, "max_batch_size": 64},
+    "moe_config": {"backend": "CUTLASS", "load_balancer": {"num_slots": 264, "layer_updates_per_iter": 1}},
+}
+TRTLLM_LINE = (
+    *("--host=0.0.0.0", "--port=8000", "--tensor_parallel_size=8", "--moe_expert_parallel_size=8"),
+    *("--max_batch_size=64", "--max_num_tokens=256", "--max_seq_len=6095"),
+)
+TRTLLM_MISTAKES: tuple[tuple[str, str, dict[str, Any], str], ...] = (
+    ("--port=8000", "--no_such_flag", {}, "No such option"),
+    ("--port=8000", "--port=http", {}, "not a valid int"),
+    ("--port=8000", "--backend=tensort", {}, "is not one of"),
+    ("--tensor_parallel_size=8", "--tensor-parallel-size=8", {}, "No such option"),
+    ("--tensor_parallel_size=8", "--tensor_parallel_size=4", {}, "world size must be the 8 GPUs"),
+    ("--moe_expert_parallel_size=8", "--moe_expert_parallel_size=3", {}, "moe_tp_size * moe_ep_size"),
+    ("--max_batch_size=64", "--max_batch_size=32", {}, "graphs of larger batches"),
+    ("--port=8000", "--port=8000", {"enable_attention_db": True}, "enable_attention_db: Extra inputs"),
+    ("--port=8000", "--port=8000", {"enable_attention_dp": 1}, "enable_attention_dp: must be bool"),
+    ("--port=8000", "--port=8000", {"kv_cache_config": {"dtype": "bf16"}}, "kv_cache_config.dtype: must be one of"),
+    ("--port=8000", "--port=8000", {"moe_config": {"load_balancer": {"num_slots": 257}}}, "num_slots 257 must be"),
+    ("--port=8000", "--port=8000", {"cuda_graph_config": {"max_batch_size": "64"}}, "max_batch_size: must be int"),
+)
+
+
+def of_trtllm(options: object, *words: str) -> Case:
+    """A pod's words, with the options as text of JSON or as they are."""
+    text = options if isinstance(options, str) else json.dumps(options)
+    command = ("sh", "-c", OPTIONS_SCRIPT, "trtllm", text, "trtllm-serve", "serve", MODEL)
+    return Case(arguments=(*command, *words), environment={}, config=model_config("deepseek-v3"), gpu=H20)
+
+
+def test_the_contract_of_trtllm_says_no() -> None:
+    mistakes = [
+        of_trtllm(TRTLLM_OPTIONS | more, *edited(TRTLLM_LINE, flag, other)) for flag, other, more, _ in TRTLLM_MISTAKES
+    ]
+    sound, *refusals = asked("trtllm", [of_trtllm(TRTLLM_OPTIONS, *TRTLLM_LINE), *mistakes])
+    assert sound == Verdict(accepted=True, error="")
+    for (_, other, more, told), verdict in zip(TRTLLM_MISTAKES, refusals, strict=True):
+        assert told in verdict.error, (other, more)
+
+
+def test_options_come_through_a_shell_as_they_are() -> None:
+    """What they hold is no word of the shell's, and what is no file of options is not taken for one."""
+    path = "a 'b' \"c\" $(exit 3) `exit 3` $1 \\n %s é"
+    drafts = {"speculative_config": {"decoding_type": "Eagle", "max_draft_len": 3, "speculative_model_dir": path}}
+    whole, short, flagless = asked(
+        "trtllm",
+        [
+            of_trtllm(TRTLLM_OPTIONS | drafts, *TRTLLM_LINE),
+            of_trtllm('{"enable_attention_dp": [', *TRTLLM_LINE),
+            of_trtllm("--max_beam_width=2", *TRTLLM_LINE),
+        ],
+    )
+    assert whole == Verdict(accepted=True, error="")
+    assert not short.accepted
+    assert not flagless.accepted
 
 
 def case(line: Sequence[str], model: str, **changes: Any) -> Case:
@@ -153,7 +216,7 @@ def test_sglang_refuses_shared_experts_that_it_cannot_split() -> None:
 MIXED = (
     {"model": "llama-3.1-70b", "inventory": {"H100": 8}},
     {"model": "deepseek-v3", "inventory": {"H200": 16}},
-    {"model": "deepseek-v3", "inventory": {"H20": 32}, "cost": {"mtp_tokens": 1, "redundant_experts": 32}},
+    {"model": "deepseek-v3", "inventory": {"H20-3E": 32}, "cost": {"mtp_tokens": 1, "redundant_experts": 32}},
     {"model": "gpt-oss-120b", "inventory": {"H100": 8}},
     {"model": "llama-3.1-70b", "inventory": {"H100": 16}, "serving": "auto", "simplicity": 0},
 )
@@ -219,7 +282,7 @@ def assert_accepted(engine: str, named_lines: Sequence[tuple[str, Case]]) -> Non
     assert not refused, "\n".join(refused)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", OWN)
 def test_models_of_2026_are_served(engine: str) -> None:
     """The models' own classes and configurations judge their lines."""
     if reason := missing(VERSIONS[engine]):
@@ -253,7 +316,7 @@ FLEETS = (  # published id, GPUs, question, engine that the suite asks; a study 
 )
 
 
-@pytest.mark.parametrize("engine", [*ENGINES, *(pytest.param(engine, marks=pytest.mark.study) for engine in ENGINES)])
+@pytest.mark.parametrize("engine", [*OWN, *(pytest.param(engine, marks=pytest.mark.study) for engine in OWN)])
 def test_plans_of_models_of_2026_are_replayed_and_served(engine: str, request: pytest.FixtureRequest) -> None:
     if reason := missing(VERSIONS[engine]):
         pytest.skip(reason)
@@ -276,7 +339,8 @@ def test_plans_of_models_of_2026_are_replayed_and_served(engine: str, request: p
 
 @cache
 def drawn() -> tuple[Exported, ...]:
-    return tuple(exported(SCENARIOS))
+    of_lists = tuple(engine for engine in ENGINES if engine not in OWN)
+    return (*exported(SCENARIOS), *exported(FEWER_SCENARIOS, engines=of_lists))
 
 
 def drawn_lines(engine: str) -> dict[str, tuple[int, Case]]:
@@ -294,7 +358,7 @@ def test_exported_lines_are_accepted(engine: str) -> None:
     if reason := missing(VERSIONS[engine]):
         pytest.skip(reason)
     lines = drawn_lines(engine)
-    assert len(lines) >= SCENARIOS
+    assert len(lines) >= (SCENARIOS if engine in OWN else FEWER_SCENARIOS)
     answers = asked(engine, [line for _, line in lines.values()])
     refused = [
         f"scenario {seed}: {verdict.error}\n{' '.join(line.arguments)}"
@@ -333,6 +397,16 @@ DYNAMO_WORDS = {
         (("--moe-a2a-backend", "deepest"), "invalid choice"),
         (("--tp-size", "8", "--dp-size", "3", "--enable-dp-attention"), "tp_size % cfg.dp_size"),
     ),
+    "dynamo.trtllm": (
+        (("--tensor-parallel-size", "8", "--max-batch-size", "8", "--trtllm.kv_cache_config.dtype", "fp8"), ""),
+        (("--tensor-parallel-size", "8", "--max-batch-size", "8", "--no-such-flag", "1"), "exit status"),
+        (("--max-batch-size", "many"), "invalid int value"),
+        (("--disaggregation-mode", "both"), "invalid choice"),
+        (("--tensor-parallel-size", "8", "--max-batch-size", "8", "--trtllm.kv_cache_config.dtype", "f8"), "one of"),
+        (("--tensor-parallel-size", "8", "--max-batch-size", "8", "--trtllm.enable_attention_db", "true"), "Extra"),
+        (("--tensor-parallel-size", "8", "--max-batch-size", "8", "--trtllm.max_seq_len"), "exit status"),
+        (("--tensor-parallel-size", "4", "--max-batch-size", "8"), "world size must be the 8 GPUs"),
+    ),
 }
 
 
@@ -341,7 +415,7 @@ def test_dynamos_workers_say_no(version: str) -> None:
     if reason := missing(version):
         pytest.skip(reason)
     rows = DYNAMO_WORDS[version.partition("-")[0]]
-    weights = ("--model" if "vllm" in version else "--model-path", MODEL)
+    weights = ("--model-path" if "sglang" in version else "--model", MODEL)
     answers = verdicts(
         version, [case((*weights, *words), "deepseek-v3", arguments=(*weights, *words)) for words, _ in rows]
     )

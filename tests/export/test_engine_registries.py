@@ -10,7 +10,7 @@ from planner.files import load_engine
 
 _NAMED = re.compile(r"\w+(?:ForCausalLM|ForConditionalGeneration|LMHeadModel)")
 _TABLES = ("TEXT_GENERATION", "MULTIMODAL", "TRANSFORMERS_SUPPORTED")
-ENGINE_VERSIONS = (*EXPORTED, *DYNAMOS)
+ENGINE_VERSIONS = tuple(version for version in (*EXPORTED, *DYNAMOS) if "trtllm" not in version)  # has no wheel
 
 
 def vllm_registry(version: str) -> set[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from contract_plans import MIXED, WIDE_MIXED, aggregated_plan, beside_plan
+from contract_plans import MIXED, WIDE_MIXED, aggregated_plan, beside_plan, planned
 from dynamo_plans import graphs, words
 from export_plans import plan_of, route
 
@@ -19,6 +19,7 @@ from planner.errors import ExportError
 from planner.export import TARGETS, read_manifests, read_plan, read_server, render
 from planner.export.engines.arguments import read_flags
 from planner.export.found import FoundWorkload
+from planner.files import load_engine
 from planner.plans.diff import compare
 from planner.runs.deployments import render_plan
 
@@ -28,12 +29,14 @@ PAIRS = [
     for engine in TARGETS[target].engines
 ]
 NODE_PAIRS = [pair for pair in PAIRS if pair[0] in ("lws", "llm-d", "kserve", "script")]
-HAND_OVER = re.compile(r"kv-transfer-config|disaggregation-|NIXL|kv_connector")
+HAND_OVER = re.compile(r"kv-transfer-config|disaggregation-|NIXL|kv_connector|cache_transceiver")
 
 
-def of_plan(target: str) -> Plan:
-    """The plan that the target is shown with: those of single nodes take one without wide islands."""
-    return aggregated_plan() if target in ("kubernetes", "dynamo") else beside_plan()
+def of_plan(target: str, engine: str) -> Plan:
+    """The plan that the target is shown with: those of single nodes take one without wide islands, and so do engines
+    whose servers keep to a host."""
+    narrow = target in ("kubernetes", "dynamo") or not load_engine(engine).spans_hosts
+    return planned("aggregated" if narrow else "beside", engine)
 
 
 def mixed_workloads(files: Mapping[str, str]) -> list[FoundWorkload]:
@@ -51,7 +54,7 @@ def flags_of(files: Mapping[str, str], island: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(("target", "engine"), PAIRS)
 def test_nothing_of_a_mixed_island_hands_caches_over(target: str, engine: str) -> None:
-    found = mixed_workloads(render(of_plan(target), target=target, engine=engine))
+    found = mixed_workloads(render(of_plan(target, engine), target=target, engine=engine))
     assert {w.annotations["planner/island-id"] for w in found} >= {MIXED.id}
     for workload in found:
         for pod in workload.pods:
@@ -62,12 +65,12 @@ def test_nothing_of_a_mixed_island_hands_caches_over(target: str, engine: str) -
 
 @pytest.mark.parametrize(("target", "engine"), NODE_PAIRS)
 def test_a_mixed_server_is_read_back_from_its_flags(target: str, engine: str) -> None:
-    plan = beside_plan()
+    plan = of_plan(target, engine)
     budget = plan.scenario.cost.max_tokens_per_step
     for workload in mixed_workloads(render(plan, target=target, engine=engine)):
-        island = next(i for i in (MIXED, WIDE_MIXED) if i.id == workload.annotations["planner/island-id"])
+        island = next(i for i in plan.islands if i.id == workload.annotations["planner/island-id"])
         assert island.parallel is not None
-        arguments = [word for word in workload.pods[0].arguments or () if word.startswith("--")]
+        arguments = [word for word in workload.pods[0].arguments or () if word.startswith(("--", "{"))]
         server = read_server(engine, arguments, Phase.MIXED)
         assert server.parallel == replace(island.parallel, replicas=1)
         assert (server.batch_size, server.tokens_per_step) == (island.batch_size, budget)

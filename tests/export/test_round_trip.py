@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from contract_plans import PLANS, single_node_plan
+from contract_plans import planned, single_node_plan
 from export_plans import gpu, island, plan_of, route
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ TELLING = [pair for pair in PAIRS if pair not in SERVING]
 
 @each_case(SERVING)
 def test_manifests_read_back_to_their_plan(target: str, engine: str, plan: str) -> None:
-    made = PLANS[plan]()
+    made = planned(plan, engine)
     found = read_plan(rendered(target, engine, plan))
     assert found == summarize_plan(made, engine=engine, target=target)
     assert len(found.islands) == sum(i.phase is not None for i in made.islands)

@@ -2,6 +2,7 @@
 router that takes them. Judged by the plan's own routes, not by the routing table of the files."""
 
 import pytest
+from contract_plans import as_run
 from export_plans import DECODE, PREFILL, plan_of, route
 from routed_plans import bucketed_plan
 from router_reading.comparing import island_addresses, owned_of, read_router
@@ -54,6 +55,7 @@ def test_each_router_takes_some_plan(router: str, target: str, engine: str) -> N
 
 def reads_back(plan: Plan, router: str, target: str, engine: str) -> bool:
     """Whether the router takes the plan; then what it would do is compared, at the ends and in the middle of ranges."""
+    plan = as_run(plan, engine)
     try:
         rendered = render_plan(plan, target=target, engine=engine, router=router)
     except ExportError as error:

@@ -9,7 +9,7 @@ import kubernetes_validate
 import kubernetes_validate.utils
 import pytest
 import yaml
-from contract_plans import PLANS, single_node_plan
+from contract_plans import PLANS, planned, single_node_plan
 from crd_schema import upstream_crds
 from export_plans import plan_of
 from quick_yaml import load_documents
@@ -45,7 +45,7 @@ def rendered(target: str, engine: str, plan: str) -> dict[str, str]:
 def attempted(target: str, engine: str, plan: str) -> dict[str, str] | ExportError:
     """The files, rendered once for all tests, or why there are none."""
     try:
-        return render(PLANS[plan](), target=target, engine=engine)
+        return render(planned(plan, engine), target=target, engine=engine)
     except ExportError as error:
         return error
 
@@ -102,13 +102,13 @@ SMALLER = [plan for plan in PLANS if plan != "wide fleet"]
 @each_case(PAIRS)
 def test_manifests_pass_every_check_with_and_without_the_plan(target: str, engine: str, plan: str) -> None:
     files = rendered(target, engine, plan)
-    assert find_faults(files, PLANS[plan]()) == ()
+    assert find_faults(files, planned(plan, engine)) == ()
     assert find_faults(files) == ()
 
 
 @each_case(PAIRS, SMALLER)
 def test_the_same_plan_gives_the_same_bytes(target: str, engine: str, plan: str) -> None:
-    one, two = rendered(target, engine, plan), render(PLANS[plan](), target=target, engine=engine)
+    one, two = rendered(target, engine, plan), render(planned(plan, engine), target=target, engine=engine)
     assert [(n, t.encode()) for n, t in one.items()] == [(n, t.encode()) for n, t in two.items()]
 
 
@@ -122,7 +122,7 @@ def limits_of(pod: dict[str, Any]) -> int:
 
 @each_case(SERVING)
 def test_gpus_sum_to_the_plans_by_type_and_no_pod_outgrows_its_host(target: str, engine: str, plan: str) -> None:
-    made = PLANS[plan]()
+    made = planned(plan, engine)
     types: dict[str, GpuSpec] = {item.gpu.name: item.gpu for item in made.scenario.inventory.items}
     found: Counter[str] = Counter()
     for workload in workloads(target, engine, plan):
@@ -136,7 +136,7 @@ def test_gpus_sum_to_the_plans_by_type_and_no_pod_outgrows_its_host(target: str,
 @each_case(SERVING)
 def test_comments_say_which_island_and_why(target: str, engine: str, plan: str) -> None:
     text = "\n".join(rendered(target, engine, plan).values())
-    for island in PLANS[plan]().islands:
+    for island in planned(plan, engine).islands:
         if island.phase is not None:
             assert f"Island {island.id} of plan" in text
     assert "requests/s" in text
@@ -183,10 +183,10 @@ def test_objects_follow_the_upstream_schemas(target: str, engine: str, plan: str
 @pytest.mark.parametrize("target", TARGETS)
 def test_an_engine_that_a_target_cannot_start_is_refused(target: str, engine: str) -> None:
     if engine in TARGETS[target].engines:
-        assert render(single_node_plan(), target=target, engine=engine)
+        assert render(planned("single nodes", engine), target=target, engine=engine)
         return
     with pytest.raises(ExportError, match=f"Target {target}, engine: must be"):
-        render(single_node_plan(), target=target, engine=engine)
+        render(planned("single nodes", engine), target=target, engine=engine)
 
 
 def test_unknown_targets_and_engines_list_all_known_ones() -> None:
@@ -210,13 +210,13 @@ def _damages(text: str, kind: Kind) -> list[str]:
 
 @each_pair
 def test_every_kind_of_a_target_refuses_a_field_that_it_does_not_know(target: str, engine: str) -> None:
-    files = render(single_node_plan(), target=target, engine=engine)
+    files = render(planned("single nodes", engine), target=target, engine=engine)
     tried = 0
     for kind in TARGETS[target].kinds:
         for name, text in files.items():
             for damaged in _damages(text, kind) if not kind.files else []:
                 tried += 1
-                faults = find_faults({**files, name: damaged}, single_node_plan())
+                faults = find_faults({**files, name: damaged}, planned("single nodes", engine))
                 assert any(f"{name}, {kind.kind}" in fault.where and "strayField" in fault.got for fault in faults)
     assert tried or all(kind.files for kind in TARGETS[target].kinds)
 

@@ -1,5 +1,6 @@
 """Engine profiles: every file is read strictly, and a scenario names its engine by name or by version."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,8 @@ def test_a_version_is_one_file() -> None:
 @pytest.mark.parametrize("profile", engine_profiles(), ids=str)
 def test_a_profile_says_where_it_comes_from_and_names_pinned_images(profile: EngineProfile) -> None:
     assert profile.sources
-    assert {"NVIDIA", "AMD"} <= set(dict(profile.images))
-    assert all(f"v{profile.version}" in image for _, image in profile.images)
+    assert set(profile.vendors or ("NVIDIA", "AMD")) <= set(dict(profile.images))
+    assert all(re.search(rf":v?{re.escape(profile.version)}\b", image) for _, image in profile.images)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +56,7 @@ def test_a_profile_says_where_it_comes_from_and_names_pinned_images(profile: Eng
     [
         ("vllm", "vllm", "0.33.0"),
         ("sglang", "sglang", "0.5.23"),
+        ("trtllm", "trtllm", "1.2.1"),
         ({"name": "sglang"}, "sglang", "0.5.23"),
         ({"name": "sglang", "version": "0.5.21"}, "sglang", "0.5.21"),
         ({"name": "vllm", "version": "0.31.0"}, "vllm", "0.31.0"),
@@ -82,7 +84,7 @@ def test_a_scenario_comes_back_with_its_engine(value: object) -> None:
     ("value", "words"),
     [
         ("vlm", ("test: engine must be an engine with a profile, got 'vlm' (str).", "Did you mean vllm?")),
-        ("trt", ("The engines are sglang, vllm.",)),
+        ("trt", ("The engines are sglang, trtllm, vllm.",)),
         ({"name": "trt"}, ("engine.name must be an engine with a profile",)),
         (
             {"name": "sglang", "version": "0.5.19"},
@@ -110,7 +112,9 @@ def test_a_version_without_code_for_the_model_is_refused() -> None:
     with pytest.raises(InputError) as error:
         read(engine={"name": "vllm", "version": "0.18.0"}, model=model)
     assert "engine must be one that loads DeepseekV4ForCausalLM (v4), vllm 0.18.0 does not." in error.value.message
-    assert error.value.hint == ("These do: sglang 0.5.18, sglang 0.5.21, sglang 0.5.23, vllm 0.31.0, vllm 0.33.0.")
+    assert error.value.hint == (
+        "These do: sglang 0.5.18, sglang 0.5.21, sglang 0.5.23, trtllm 1.3.0rc29, vllm 0.31.0, vllm 0.33.0."
+    )
     for engine in ("vllm", "sglang", None):
         assert read(engine=engine, model=model).model.architecture == "DeepseekV4ForCausalLM"
     text_alone = config_of("minimaxai/minimax-m3") | {"_planner": {"uri": "hf://org/m3", "name": "m3"}}

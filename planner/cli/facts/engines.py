@@ -9,6 +9,7 @@ from planner.cli import screen
 
 if TYPE_CHECKING:
     from planner.domain import EngineProfile
+    from planner.domain.engine import ExchangeRules
 
 _Rows = Iterator[tuple[str, str]]
 
@@ -77,10 +78,25 @@ def _layer_rules(profile: "EngineProfile") -> _Rows:
         yield "experts", "a stage has no more GPUs than a layer has experts"
     if layers.single_group:
         yield "attention groups", f"none for {', '.join(layers.single_group)}"
+    if layers.groups_of_one:
+        yield "attention groups", "one GPU each, where there are several"
 
 
 def _exchange_rules(profile: "EngineProfile") -> _Rows:
-    exchange, overlap = profile.exchange, profile.overlap
+    if profile.exchange.vendors:
+        yield from _deepep_rules(profile.exchange)
+    else:
+        yield "DeepEP", "not counted on: the engine chooses its exchange by itself"
+    overlap = profile.overlap
+    if not overlap.possible:
+        yield "two micro-batches", "not possible"
+        return
+    needs = " with DeepEP" * overlap.needs_deepep
+    groups = " between attention groups" * overlap.across_groups_only
+    yield "two micro-batches", f"one choice a server,{needs}{groups}".rstrip(",")
+
+
+def _deepep_rules(exchange: "ExchangeRules") -> _Rows:
     built = ", ".join(map(str, exchange.capabilities))
     yield "DeepEP", f"{', '.join(exchange.vendors)}, compute capability {built}"
     yield (
@@ -92,12 +108,6 @@ def _exchange_rules(profile: "EngineProfile") -> _Rows:
         yield "DeepEP", f"not for {', '.join(exchange.without)}"
     if exchange.quantizations:
         yield "DeepEP", f"weights of quant_method {', '.join(exchange.quantizations)}"
-    if not overlap.possible:
-        yield "two micro-batches", "not possible"
-        return
-    needs = " with DeepEP" * overlap.needs_deepep
-    groups = " between attention groups" * overlap.across_groups_only
-    yield "two micro-batches", f"one choice a server,{needs}{groups}".rstrip(",")
 
 
 def _server_rules(profile: "EngineProfile") -> _Rows:
@@ -115,5 +125,9 @@ def _server_rules(profile: "EngineProfile") -> _Rows:
         f"at most {profile.greatest_batch} sequences of an attention group" if profile.greatest_batch else "any",
     )
     yield "states", f"room for {profile.kept_states} of a sequence, where layers keep one"
+    if profile.vendors:
+        yield "GPUs", f"of {', '.join(profile.vendors)} alone"
+    if not profile.spans_hosts:
+        yield "servers", "of one host, or of several where the target starts their ranks (deploy.target dynamo)"
     if profile.latent_fp8_cache_from:
         yield "KV cache", f"FP8 of latent attention from compute capability {profile.latent_fp8_cache_from:.1f}"

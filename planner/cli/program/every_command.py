@@ -55,7 +55,7 @@ def short_errors() -> Iterator[None]:
         raise
 
 
-ENGINES = ("vllm", "sglang")
+ENGINES = ("vllm", "sglang", "trtllm")
 """As `planner.export` has them, which takes too long to read for each help; a test holds that they are the same."""
 
 

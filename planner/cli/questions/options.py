@@ -30,7 +30,8 @@ Share = Annotated[
     typer.Option(help="Of the capacity that a loss must leave. [default: what is promised]", show_default=False),
 ]
 Engine = Annotated[
-    str | None, typer.Option(help="Engine whose rules servers keep: vllm, sglang, or vllm:0.33.0.", show_default=False)
+    str | None,
+    typer.Option(help="Engine whose rules servers keep: vllm, sglang, trtllm, or vllm:0.33.0.", show_default=False),
 ]
 Serving = Annotated[str | None, typer.Option(help="split, aggregated or auto. [default: auto]", show_default=False)]
 OfferFile = Annotated[

@@ -85,6 +85,8 @@ def layer_faults(model: ModelSpec, loading: Loading, rules: LayerRules) -> Itera
     for split in _splits(model, loading, rules):
         if split.degree != 1 and (fault := split.fault(model.weight_block)):
             yield fault
+    if rules.groups_of_one and loading.groups > 1 and loading.group > 1:
+        yield LayerFault(over=Over.GROUP, degree=loading.group, rule="be 1 in several attention groups")
     limited = rules.at_most_experts and model.experts and model.architecture not in rules.more_gpus
     if limited and loading.stage > model.routed_experts:
         rule = f"be at most the {model.routed_experts} experts of a layer"
@@ -228,6 +230,8 @@ def deepep_obstacle(site: ExchangeSite, profile: EngineProfile) -> str:
 def _code_obstacle(site: ExchangeSite, profile: EngineProfile) -> str:
     """What the engine's own code does not have."""
     model, rules, halves = site.model, profile.exchange, halves_of(site.phase)
+    if not rules.vendors:
+        return f"{profile} chooses its exchange by itself, and none but this is counted on"
     if model.architecture in rules.without:
         return f"{profile} has no DeepEP path for {model.architecture}"
     weights = model.quantization or _UNQUANTISED

@@ -58,7 +58,8 @@ class LayerRules:
     in any case, not only where they are balanced by load. `at_most_experts`: a stage has no more GPUs than a layer has
     experts, except in the architectures `more_gpus`. `blocks_in_groups`: blocks of latent attention's weights are
     looked at in several groups, too. `single_group`: architectures whose attention cannot run in groups;
-    `without_redundant`: those that build no redundant experts.
+    `groups_of_one`: each of several groups is one GPU; `without_redundant`: architectures that build no redundant
+    experts.
     """
 
     checked: Annotated[bool, Key("whether layers have to divide at all")] = True
@@ -75,6 +76,7 @@ class LayerRules:
     more_gpus: Annotated[tuple[str, ...], Key("architectures that the limit does not hold for")] = ()
     blocks_in_groups: Annotated[bool, Key("FP8 blocks of latent attention count in several groups, too")] = True
     single_group: Annotated[tuple[str, ...], Key("architectures whose attention cannot run in groups")] = ()
+    groups_of_one: Annotated[bool, Key("several attention groups are of one GPU each")] = False
     without_redundant: Annotated[tuple[str, ...], Key("architectures that build no redundant experts")] = ()
 
 
@@ -167,7 +169,8 @@ class TransferRule:
 class EngineProfile:
     """One version of an engine. `images`: by GPU family, else by vendor. `architectures` that it has code for, empty:
     nothing is known. `greatest_batch`: sequences of an attention group that it runs at once, 0: no limit.
-    `latent_fp8_cache_from`: compute capability from which an FP8 cache of latent attention is read. `kept_states`: room
+    `latent_fp8_cache_from`: compute capability from which an FP8 cache of latent attention is read. `spans_hosts`: the
+    pods of a server need nobody who starts their ranks together. `kept_states`: room
     for so many of a sequence that is worked on."""
 
     name: str = ""
@@ -185,6 +188,8 @@ class EngineProfile:
     )
     greatest_batch: Annotated[_Count, Key("sequences of an attention group; 0: no limit")] = 0
     latent_fp8_cache_from: Annotated[float, Bounds(low=0, high=100), Key("compute capability")] = 0.0
+    vendors: Annotated[tuple[str, ...], Key("whose GPUs it runs on; empty: any")] = ()
+    spans_hosts: Annotated[bool, Key("servers of several hosts find each other by themselves")] = True
     kept_states: Annotated[int, Bounds(low=1, high=64), Key("of a sequence, where layers keep one")] = KEPT_STATES
     precisions: tuple[PrecisionRule, ...] = ()
     methods: tuple[MethodRule, ...] = ()
@@ -193,6 +198,11 @@ class EngineProfile:
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}".strip()
+
+    @property
+    def measured_as(self) -> str:
+        """What measurements, and the factors and bands that were fitted to them, call the engine."""
+        return _MEASURED_AS.get(self.name, self.name)
 
     def loads(self, architecture: str) -> bool:
         """Whether it has code for such models; where their architecture or its own are not known, it is taken to."""
@@ -224,9 +234,11 @@ class EngineProfile:
         return not (latent and model.kv_bytes == 1 and 0 < gpu.compute_capability < self.latent_fp8_cache_from)
 
 
+_MEASURED_AS: Mapping[str, str] = MappingProxyType({"trtllm": "trt"})
 PAGE_SIZE = 64
 """Tokens of SGLang's pages where caches go between generations: its backends' defaults differ."""
 
+_TRTLLM_BLOCK = "32"  # tokens, on any GPU (llmapi/llm_args.py, KvCacheConfig.tokens_per_block)
 _FLASHINFER_HEADS = (64, 128, 256)
 _AMPERE, _HOPPER, _BLACKWELL = 8, 9, 10  # compute capability
 
@@ -241,8 +253,8 @@ def _generation(gpu: GpuSpec) -> tuple[str, int | str]:
 
 
 def common_reader(engine: str, model: ModelSpec, gpus: Collection[GpuSpec]) -> str:
-    """What engines are told to read caches with that go between these GPUs: vLLM's attention backend, SGLang's tokens
-    of a page. Empty where they are of one generation, or nothing is known to run on all."""
+    """What engines read caches with that go between these GPUs: vLLM's attention backend, SGLang's tokens of a page,
+    TensorRT-LLM's of a block. Empty where they are of one generation, or nothing is known to run on all."""
     return _COMMON.get(engine, _common_backend)(model, gpus) if spans_generations(gpus) else ""
 
 
@@ -277,9 +289,9 @@ def _own_backend(model: ModelSpec, gpu: GpuSpec) -> str:
 
 
 _COMMON: Mapping[str, Callable[[ModelSpec, Collection[GpuSpec]], str]] = MappingProxyType(
-    {"sglang": lambda _model, _gpus: str(PAGE_SIZE)}
+    {"sglang": lambda _model, _gpus: str(PAGE_SIZE), "trtllm": lambda _model, _gpus: _TRTLLM_BLOCK}
 )
 _BACKEND_OF_ENGINE: Mapping[str, Callable[[ModelSpec, GpuSpec], str]] = MappingProxyType(
-    {"sglang": lambda _model, _gpu: ""}
+    {"sglang": lambda _model, _gpu: "", "trtllm": lambda _model, _gpu: _TRTLLM_BLOCK}
 )
 """By engine, where it is not vLLM's."""

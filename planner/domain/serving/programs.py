@@ -50,6 +50,8 @@ ENGINE_ROWS: Mapping[str, EngineRow] = MappingProxyType(
         "vllm": EngineRow(ranks=_FEWEST_REQUESTS, ranks_since=(0, 23), gateway="vllm", paired_by_address=False),
         # Ports by rank are experimental, and off.
         "sglang": EngineRow(ranks=RANKS_IN_TURN, ranks_since=None, gateway="model-gateway", paired_by_address=True),
+        # pyexecutor/py_executor.py gives each attention rank as many requests; ranks have no ports.
+        "trtllm": EngineRow(ranks=_FEWEST_REQUESTS, ranks_since=None, gateway="trtllm", paired_by_address=False),
     }
 )
 _STANDARD = "vllm"

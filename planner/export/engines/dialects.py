@@ -1,4 +1,4 @@
-"""The engines by name. A new one is a module beside `vllm` and `sglang`, and a row here."""
+"""The engines by name. A new one is a module beside `vllm`, and a row here."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,10 +8,11 @@ from planner.domain import EngineProfile, Phase, Plan, ServerConfig
 from planner.errors import ExportError, InputError
 from planner.export.engines.seam import Engine
 from planner.export.engines.sglang import SGLANG
+from planner.export.engines.trtllm import TRTLLM
 from planner.export.engines.vllm import VLLM
 from planner.files import catalog
 
-ENGINES: Mapping[str, Engine] = MappingProxyType({engine.name: engine for engine in (VLLM, SGLANG)})
+ENGINES: Mapping[str, Engine] = MappingProxyType({engine.name: engine for engine in (VLLM, SGLANG, TRTLLM)})
 
 
 def engine_named(name: str) -> Engine:

@@ -37,6 +37,7 @@ docs/advanced_features/speculative_decoding and python/sglang/srt/server_args.py
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from planner.domain import EngineProfile, ModelSpec
 from planner.domain.engine import Loading, Over, layer_faults
@@ -151,6 +152,34 @@ def _sglang_loading(values: Mapping[str, str], island: ServingIsland) -> Loading
         dense_whole=values.get("moe-dense-tp-size") == "1",
         vendor=island.gpu.vendor,
     )
+
+
+TRTLLM_NAME = "trtllm"
+TRTLLM_REMEDY = "Plan for trtllm (`engine: {name: trtllm}`), which then has sizes that it can split."
+_STAGE_FLAG, _EXPERTS_FLAG = "tensor_parallel_size", "moe_expert_parallel_size"
+_TRTLLM_FLAGS = MappingProxyType({Over.GROUP: _STAGE_FLAG, Over.STAGE: _STAGE_FLAG, Over.RANKS: _EXPERTS_FLAG})
+
+
+def trtllm_faults(arguments: Sequence[str], options: Mapping[str, Any], island: ServingIsland, /) -> Iterator[Breach]:
+    """What TensorRT-LLM, started with `arguments` and `options`, could not load of the island's model."""
+    values, profile = read_flags(arguments), island.profile(TRTLLM_NAME)
+    stage, ranks = read_count(values, _STAGE_FLAG, 1), read_count(values, _EXPERTS_FLAG, 1)
+    groups = island.parallel.dp if options.get("enable_attention_dp") else 1
+    slots = options.get("moe_config", {}).get("load_balancer", {}).get("num_slots", island.model.routed_experts)
+    loading = Loading(
+        group=stage // groups,
+        groups=groups,
+        stage=stage,
+        spread=ranks > 1,
+        ranks=ranks,
+        balanced=slots > island.model.routed_experts,
+        redundant=slots - island.model.routed_experts,
+        dense_whole=groups > 1,
+        vendor=island.gpu.vendor,
+    )
+    yield from loading_faults(island.model, loading, profile, _TRTLLM_FLAGS)
+    if ranks > 1 and island.redundant_experts and island.model.architecture in profile.layers.without_redundant:
+        yield "redundant experts must be none (cost.redundant_experts)", str(island.redundant_experts)
 
 
 def is_unquantised(model: ModelSpec) -> bool:

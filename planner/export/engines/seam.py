@@ -14,11 +14,12 @@ from planner.export.objects.security.hardening import GROUP
 class Rendezvous:
     """How the pods of a group find each other: texts that the target turns into the leader's address and the
     pod's index (0: the leader) before the command starts. `port_offset` is added to every port, so that copies that
-    share a host's address do not meet."""
+    share a host's address do not meet. `joined`: the target's own operator has the ranks of all pods meet."""
 
     leader_address: str
     pod_index: str
     port_offset: int = 0
+    joined: bool = False
 
 
 BOOTSTRAP = "bootstrap"

@@ -5,7 +5,8 @@ underscores, in a shell's words, or not at all. A flag is known by a row of its 
 as one that leaves speed and memory alone, or as one that changes them and is not priced; of any other flag the name is
 told, never its value, which may be a secret.
 
-Sources: vLLM's vllm/engine/arg_utils.py and SGLang's python/sglang/srt/server_args.py (names, short forms, defaults).
+Sources: vLLM's vllm/engine/arg_utils.py, SGLang's python/sglang/srt/server_args.py and TensorRT-LLM's
+tensorrt_llm/commands/serve.py (names, short forms, defaults).
 """
 
 import json
@@ -30,7 +31,8 @@ class Dialect:
     """How an engine is started. `programs`: words that start it, one after another; `images`: names that its images
     end with. `fields`: field -> flags without hyphens, in every form. `harmless`: flags that leave speed and memory
     alone; `unpriced`: those that change them, and what by. `shared`: whether attention groups share the degree `tp`,
-    the budget and the sequences out. `gives_model`: the word behind the program is the model."""
+    the budget and the sequences out. `gives_model`: the word behind the program is the model. `others`: words there
+    that start something else."""
 
     engine: str
     programs: tuple[tuple[str, ...], ...]
@@ -40,6 +42,7 @@ class Dialect:
     unpriced: Mapping[str, str]
     shared: bool = False
     gives_model: bool = False
+    others: tuple[str, ...] = ()
 
 
 _COMMON_HARMLESS = (
@@ -167,7 +170,35 @@ SGLANG_WORDS = Dialect(
     },
     shared=True,
 )
-DIALECTS = (VLLM_WORDS, SGLANG_WORDS)
+TRTLLM_WORDS = Dialect(
+    engine="trtllm",
+    programs=(("trtllm-serve", "serve"), ("trtllm-serve",)),
+    images=(),  # "release" alone is anybody's
+    fields={
+        "tp": ("tensor-parallel-size", "tp-size"),
+        "pp": ("pipeline-parallel-size", "pp-size"),
+        "each": ("enable-attention-dp",),
+        "context": ("max-seq-len",),
+        "sequences": ("max-batch-size",),
+        "budget": ("max-num-tokens",),
+        "cache": ("kv-cache-dtype",),
+    },
+    harmless=(
+        *(*_COMMON_HARMLESS, "tool-parser", "backend", "moe-expert-parallel-size", "ep-size", "gpus-per-node"),
+        *("num-postprocess-workers", "otlp-traces-endpoint", "server-role", "enable-chunked-prefill", "served-.*"),
+        *("free-gpu-memory-fraction", "kv-cache-free-gpu-memory-fraction", "no-telemetry", "telemetry"),
+    ),
+    unpriced={
+        "config": "options stand in a file that cannot be read from here",
+        "extra-llm-api-options": "options stand in a file that cannot be read from here",
+        "context-parallel-size": "prompts are shared out over GPUs",
+        "cp-size": "prompts are shared out over GPUs",
+        "max-beam-width": "answers are searched for",
+    },
+    gives_model=True,
+    others=("disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve", "grpc"),
+)
+DIALECTS = (VLLM_WORDS, SGLANG_WORDS, TRTLLM_WORDS)
 
 
 def dialect_of(words: Sequence[str]) -> tuple[Dialect, tuple[str, ...]] | None:
@@ -176,7 +207,8 @@ def dialect_of(words: Sequence[str]) -> tuple[Dialect, tuple[str, ...]] | None:
     for dialect in DIALECTS:
         for program in dialect.programs:
             for start in range(len(bare) - len(program) + 1):
-                if tuple(bare[start : start + len(program)]) == program:
+                behind = start + len(program)
+                if tuple(bare[start:behind]) == program and not {*bare[behind : behind + 1]} & {*dialect.others}:
                     return dialect, tuple(words[start + len(program) :])
     return None
 
@@ -268,6 +300,8 @@ class _Reader:
 
     def _parallel(self, groups: int, *, apart: bool) -> ParallelConfig:
         tp, pp = self._count("tp", 1), self._count("pp", 1)
+        if "each" in self.values:
+            return ParallelConfig(tp=1, dp=tp, pp=pp)
         inside = 1 if apart else groups
         if self.dialect.shared and inside > 1:
             if tp % inside:

@@ -30,6 +30,7 @@ PROGRAM_LABEL = "planner/router-program"
 SCRIPT_KIND = "router script"
 CONFIG_KIND = "router configuration"
 LUA_KIND = "router Lua"
+PAIRS_KIND = "router pairs"
 
 
 def of_router(manifest: Manifest) -> bool:

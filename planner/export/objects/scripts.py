@@ -16,7 +16,7 @@ from typing import Any
 
 from planner.export.found import Kind
 from planner.export.objects.documents import whole_number
-from planner.export.objects.router_objects import CONFIG_KIND, LUA_KIND, SCRIPT_KIND
+from planner.export.objects.router_objects import CONFIG_KIND, LUA_KIND, PAIRS_KIND, SCRIPT_KIND
 from planner.export.seams import CONFIG_FOLDER, Deployment, RouterProcess
 from planner.export.templating import script_of
 
@@ -276,8 +276,14 @@ def _parse_lua(text: str) -> Iterator[dict[str, Any]]:
     yield {"metadata": {"name": "fewest-bytes.lua"}, "text": text}
 
 
+def _parse_pairs(text: str) -> Iterator[dict[str, Any]]:
+    """A file of a program that pairs, each of which has one of its own: the first line names it."""
+    yield {"metadata": {"name": text.partition("\n")[0].removeprefix("# ")}, "text": text}
+
+
 ROUTER_SCRIPT_KINDS = (
     Kind(kind=SCRIPT_KIND, schema="router_script.json", files="router*.sh", parse=_parse_program),
     Kind(kind=CONFIG_KIND, schema="router_configuration.json", files="*.cfg", parse=_parse_configuration),
+    Kind(kind=PAIRS_KIND, schema="router_configuration.json", files="*.pairs", parse=_parse_pairs),
     Kind(kind=LUA_KIND, schema="router_configuration.json", files="*.lua", parse=_parse_lua),
 )

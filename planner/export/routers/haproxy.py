@@ -38,7 +38,6 @@ from planner.domain.serving.deploy import COUNTS_BYTES, NONE
 from planner.export.objects.names import pods_service
 from planner.export.objects.operating.autoscaling import most_copies
 from planner.export.options import API_KEY, api_key_of, chosen_image
-from planner.export.routers.gateways import READY
 from planner.export.routers.intervals_served import (
     ServedInterval,
     answer_timeout_s,
@@ -207,7 +206,7 @@ def config_text(deployment: Deployment, backends: Sequence[Backend]) -> str:
         timeout=answer_timeout_s(deployment.plan),
         port=PORT,
         health=HEALTH,
-        ready=READY,
+        ready=next((program.health_path for each in backends for program, _, _ in each.programs), HEALTH),
         balance="leastconn" if balanced(deployment.plan) else "roundrobin",
         refused_from=REFUSED_FROM,
         key_variable=API_KEY if deployment.options.api_key_secret else "",

@@ -25,10 +25,14 @@ from planner.export.routers.gateways import (
 )
 from planner.export.routers.haproxy import COPIES, FORWARD_S, Backend, PhaseServers, haproxy_process, phase_servers
 from planner.export.routers.intervals_served import ServedInterval, chosen, island_requests, served_intervals
+from planner.export.routers.orchestrator import orchestrator_process
 from planner.export.routers.pairings import by_prefix, by_speed, plan_gateways
 from planner.export.routers.speeds import island_loads, server_counts, weighed_loads
 from planner.export.seams import Deployment, Endpoint, Router, RouterFiles, RouterProcess
 from planner.export.summary import balanced
+
+_PROCESSES = {"trtllm": orchestrator_process}
+"""Of engines whose program has a file instead of flags."""
 
 
 def render_programs(deployment: Deployment, endpoints: Sequence[Endpoint], *, direct: bool) -> RouterFiles:
@@ -49,8 +53,9 @@ def render_programs(deployment: Deployment, endpoints: Sequence[Endpoint], *, di
     name = program_name(deployment)
     speeds = direct and by_speed(deployment.plan, deployment.engine.name, intervals)
     phases = {i.number: _phases(deployment.plan, i, endpoints) if speeds else () for i in intervals}
+    process = _PROCESSES.get(deployment.engine.name, gateway_process)
     programs = [
-        (gateway, gateway_process(deployment, endpoints, replace(gateway, reached=_reached(name, phases, gateway))))
+        (gateway, process(deployment, endpoints, replace(gateway, reached=_reached(name, phases, gateway))))
         for gateway in gateways
     ]
     backends = [_backend(deployment.plan, i, programs, endpoints, phases[i.number], direct=direct) for i in intervals]
@@ -242,6 +247,6 @@ def _router(name: str, engines: tuple[str, ...], *, direct: bool) -> Router:
     )
 
 
-HAPROXY = _router("haproxy", ("vllm", "sglang"), direct=True)
+HAPROXY = _router("haproxy", ("vllm", "sglang", "trtllm"), direct=True)
 VLLM = _router("vllm", ("vllm",), direct=False)
 MODEL_GATEWAY = _router("model-gateway", ("sglang",), direct=False)

@@ -256,7 +256,7 @@ _UNHEEDED = (
 
 KUEUE = Target(
     name="kueue",
-    engines=("vllm", "sglang"),
+    engines=("vllm", "sglang", "trtllm"),
     manifests=_manifests,
     kinds=tuple(
         Kind(api_version=API_VERSION, kind=kind, schema=f"{kind.lower()}.json", inventory=True)

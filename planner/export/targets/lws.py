@@ -184,7 +184,7 @@ def found_group(
 
 LWS = Target(
     name="lws",
-    engines=("vllm", "sglang"),
+    engines=("vllm", "sglang", "trtllm"),
     manifests=_manifests,
     pods_of=island_pods,
     kinds=(

@@ -50,7 +50,7 @@ def _time(row: Section, key: str) -> float | None:
 
 
 MANIFESTS = "manifests"
-ENGINE_LABEL = re.compile(r"app\.kubernetes\.io/name: ['\"]?(vllm|sglang)\b")
+ENGINE_LABEL = re.compile(r"app\.kubernetes\.io/name: ['\"]?(vllm|sglang|trtllm)\b")
 USUAL_ENGINE = "vllm"
 
 

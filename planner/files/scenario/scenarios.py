@@ -238,7 +238,9 @@ def _question(
     cost_section = document.section("cost", optional=True)
     cost, cost_inputs = read_cost(cost_section, base, model)
     engine = require_loaded(document, read_engine(document), model)
-    cost = replace(cost, engine=engine.name)
+    deploy = read_record(DeploySettings, document.section("deploy", optional=True))
+    engine = replace(engine, spans_hosts=engine.spans_hosts or deploy.starts_ranks)
+    cost = replace(cost, engine=engine.measured_as)
     model = replace(model, kv_bytes=cost.kv_cache_dtype.element_bytes(model.kv_bytes))
     if model.stateful:
         model = replace(model, kept_states=engine.kept_states)
@@ -267,7 +269,7 @@ def _question(
         survive=read_survival(document.section("survive", optional=True)),
         doubt=read_doubt(document.section("doubt", optional=True), [item.gpu.name for item in inventory.items]),
         promise=read_record(PromiseSettings, document.section("promise", optional=True)),
-        deploy=read_record(DeploySettings, document.section("deploy", optional=True)),
+        deploy=deploy,
         changes=read_record(ChangePolicy, document.section("changes", optional=True)),
     )
     inputs = (model_inputs, workload_inputs, cost_inputs, objective_inputs, cluster_inputs)

@@ -26,9 +26,14 @@ def program_words(command: Sequence[str], commands: Mapping[str, Sequence[str]])
     the program of PATH, or a Python here that has the module.
 
     Raises:
-        InputError: there is no such program.
+        InputError: there is no such program, or nobody speaks to it here as its engines do.
     """
     name = program_of(command)
+    if name not in {**_INSTALL, **_GENERATORS}:
+        raise InputError(
+            f"Router's program {name}: must be one of {', '.join(_INSTALL)}, whose engines are imitated here.",
+            hint="Rehearse a plan with serving: aggregated, which needs no pairs.",
+        )
     module = command[1:2] == ("-m",)
     arguments = tuple(command[3 if module else 1 :])
     if name in commands:

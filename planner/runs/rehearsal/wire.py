@@ -57,6 +57,7 @@ HAND_OVERS: Mapping[str, HandOver] = MappingProxyType(
     {
         "vllm": HandOver(cache_of=_nixl_cache, offer=_nixl_offer),
         "sglang": HandOver(cache_of=_room, offer=_no_offer, any_name=True),
+        "trtllm": HandOver(cache_of=lambda _: None, offer=_no_offer, any_name=True),  # servers of both phases alone
     }
 )
 """By the engine's name."""

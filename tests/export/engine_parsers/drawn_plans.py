@@ -12,7 +12,7 @@ from planner import pipeline
 from planner.domain import Plan
 from planner.errors import ExportError, InfeasibleError
 from planner.export import render
-from planner.files import scenario_from_document
+from planner.files import load_engine, load_model, scenario_from_document
 from planner.workload import summarize
 
 _GPUS = ("H20", "H20-3E", "H200", "H800", "H100", "A100", "L40S", "DGX-B200", "RTX-PRO-6000", "MI300X", "MI355X")
@@ -35,23 +35,25 @@ class Exported:
     files: dict[str, str]
 
 
-def exported(count: int, *, seed: int = 0) -> Iterator[Exported]:
+def exported(count: int, *, seed: int = 0, engines: tuple[str, ...] = ("vllm", "sglang")) -> Iterator[Exported]:
     """`count` exported plans. Scenarios that no layout serves, and plans that the target or the engine cannot run and
     the export refuses, are drawn anew."""
     while count:
-        drawn = _exported(seed)
+        drawn = _exported(seed, engines)
         if drawn is not None:
             count -= 1
             yield drawn
         seed += 1
 
 
-def _exported(seed: int) -> Exported | None:
+def _exported(seed: int, engines: tuple[str, ...]) -> Exported | None:
     draw = random.Random(seed)  # no secret
     document = scenario_document(draw)
-    engine = draw.choice(["vllm", "sglang"])
+    engine = draw.choice(engines)
     target = draw.choice(_TARGETS) if engine == "vllm" else draw.choice(_TARGETS[:-1])
     document["engine"] = engine
+    if not load_engine(engine).loads(load_model(document["model"]).architecture):
+        return None
     scenario = scenario_from_document(document, origin=f"seed {seed}", base=Path(), summarize=summarize)
     try:
         plan = pipeline.plan(scenario)

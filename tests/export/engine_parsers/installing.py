@@ -22,20 +22,26 @@ _HERE = Path(__file__).resolve().parent
 _CACHE = _HERE.parents[2] / "build" / "engine-parsers"
 _COMPILED = (".so", ".cu", ".cuh", ".h", ".hpp", ".cpp", ".cubin")
 _MARK = "installed"
-EXPORTED = ("vllm-0.33.0", "sglang-0.5.23")
+EXPORTED = ("vllm-0.33.0", "sglang-0.5.23", "trtllm-1.2.1")
 """The versions that the planner writes flags and images for."""
-DYNAMOS = ("dynamo.vllm-1.6.1", "dynamo.sglang-1.6.1")
+DYNAMOS = ("dynamo.vllm-1.6.1", "dynamo.sglang-1.6.1", "dynamo.trtllm-1.6.1")
 """Dynamo's workers and the versions of the engines that they bring."""
+LISTED = ("trtllm-1.2.1",)
+"""Versions without packages that can be had: their judges have a list of what they take."""
+_WITHIN = {"dynamo.trtllm-1.6.1": "dynamo.vllm-1.6.1"}
+"""Dynamo's own package has the parts for all engines."""
 
 
 def folder(version: str) -> Path:
     """Where the packages of `version` (as vllm-0.33.0) lie, or would lie."""
-    return _CACHE / version
+    return _CACHE / _WITHIN.get(version, version)
 
 
 def missing(version: str) -> str:
     """Why the judge of `version` cannot run; empty where it can."""
     mark = folder(version) / _MARK
+    if version in LISTED:
+        return ""
     if mark.is_file() and mark.read_text(encoding="utf-8") == _pins(version):
         return ""
     return f"{version} is not installed for its parser: run `make engine-parsers`, which needs the package index"
@@ -56,7 +62,7 @@ def install(version: str) -> None:
 
 
 def _pins(version: str) -> str:
-    return Path(_HERE, "pins", f"{version}.txt").read_text(encoding="utf-8")
+    return Path(_HERE, "pins", f"{_WITHIN.get(version, version)}.txt").read_text(encoding="utf-8")
 
 
 def _pip(command: str, *words: str) -> None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import dropwhile
+from itertools import dropwhile, pairwise
 from typing import Any
 
 from engine_parsers.installing import DYNAMOS, EXPORTED
@@ -75,7 +75,7 @@ def lines(files: Mapping[str, str], plan: Plan, engine: str, config: Mapping[str
                     where=f"{manifest.file}, {manifest.kind} {manifest.name}, pod {index}",
                     case=Case(
                         arguments=words,
-                        environment=_variables(pod),
+                        environment=_variables(pod) | _nodes(workload, engine),
                         config=config,
                         gpu=_gpus(plan, workload, pod),
                     ),
@@ -97,8 +97,15 @@ def _dynamo_words(workload: FoundWorkload, pod: FoundPod, index: int, engine: st
     return (*words, *(_operators(pod, pods, index, engine) if pods > 1 else ()))
 
 
+def _nodes(workload: FoundWorkload, engine: str) -> dict[str, str]:
+    """The nodes over which Dynamo's operator starts TensorRT-LLM, which no word of the worker says."""
+    return {"NODES": str(workload.pods_per_copy)} if engine == "trtllm" and workload.pods_per_copy > 1 else {}
+
+
 def _operators(pod: FoundPod, pods: int, index: int, engine: str) -> tuple[str, ...]:
     nodes = ("--nnodes", str(pods), "--node-rank", str(index))
+    if engine == "trtllm":
+        return ()
     if engine == "sglang":
         return ("--dist-init-addr", f"{_LEADER}:29500", *nodes)
     flags = read_flags(pod.arguments or ())
@@ -140,6 +147,8 @@ def _expanded(words: tuple[str, ...], workload: FoundWorkload, index: int) -> tu
 
 def _behind(words: tuple[str, ...], engine: str) -> tuple[str, ...]:
     """The words behind the program, with MODEL for the weights and the start rank that a script would count."""
+    if engine == "trtllm":  # its judge runs the pod's words
+        return tuple(MODEL if before == "serve" else word for before, word in pairwise(("", *words)))
     line = tuple(dropwhile(lambda word: word == "env" or "=" in word, words)) if words[0] == "env" else words
     counted = line[4:6] if line[1:3] == ("-c", START_RANK_SCRIPT) else ()  # sh -c SCRIPT NAME INDEX RANKS
     line = line[6:] if counted else line

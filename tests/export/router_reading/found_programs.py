@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from planner.export.found import Manifest
-from planner.export.objects.router_objects import CONFIG_KIND, ROUTER_LABEL, SCRIPT_KIND, is_program
+from planner.export.objects.router_objects import CONFIG_KIND, PAIRS_KIND, ROUTER_LABEL, SCRIPT_KIND, is_program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ def found_programs(manifests: Sequence[Manifest], router: str) -> dict[str, Foun
 
 def _program(manifest: Manifest, manifests: Sequence[Manifest]) -> FoundProgram | None:
     if manifest.kind == SCRIPT_KIND:
-        files = {other.name: other.body["text"] for other in manifests if other.kind == CONFIG_KIND}
+        files = {other.name: other.body["text"] for other in manifests if other.kind in (CONFIG_KIND, PAIRS_KIND)}
         words = tuple(manifest.body["command"])
         return FoundProgram(name=manifest.name, router=manifest.body["router"], words=words, config=files)
     if not is_program(manifest):

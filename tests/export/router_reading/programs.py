@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import yaml
+
 from planner.domain import PHASES, DeployedRoute, Phase
 from planner.export.found import Manifest
 from planner.export.routers.gateways import SELECTORS
@@ -12,6 +14,7 @@ from router_reading.found_programs import FoundProgram, found_programs
 from router_reading.haproxy import read_backends, read_doors
 from router_reading.records import Addresses, ListedInterval, ListedServer
 
+_SERVERS = {Phase.PREFILL: "context_servers", Phase.DECODE: "generation_servers"}
 _NO_END = 1 << 40
 """Where a single gateway takes prompts of any length."""
 
@@ -47,6 +50,7 @@ class _Reader:
                 names = self.addresses.selected(dict(_pair(word) for word in words))
                 yield ListedServer(host="", standing_for=names)
         rows = [row[:1] for row in program.values(f"--{phase.value}")]
+        rows += [_paired(program, phase)]
         for url in (url for row in (*rows, *program.values("--worker-urls")) for url in row):
             address = url.removeprefix("http://")
             if address in self.doors:
@@ -57,6 +61,16 @@ class _Reader:
     def islands(self, server: ListedServer) -> tuple[str, ...]:
         """The islands that a server is of."""
         return server.standing_for or tuple(filter(None, [self.addresses.hosts.get(server.host)]))
+
+
+def _paired(program: FoundProgram, phase: Phase) -> tuple[str, ...]:
+    """The addresses of a phase in the file of `trtllm-serve disaggregated`, which it reads as YAML."""
+    for word in program.words if program.words[:2] == ("trtllm-serve", "disaggregated") else ():
+        if text := program.config.get(word.rpartition("/")[2]):
+            servers = yaml.safe_load(text)[_SERVERS[phase]]
+            assert len(servers["urls"]) == servers["num_instances"]
+            return tuple(servers["urls"])
+    return ()
 
 
 def _pair(word: str) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from types import MappingProxyType
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2] / "data")]
 
-from contract_plans import PLANS, placed_plan
+from contract_plans import PLANS, as_run, placed_plan
 from dynamo_plans import two_pool_plan
 from engine_parsers.lines import Line, lines
 from engine_parsers.verdicts import verdicts
@@ -25,7 +25,7 @@ from export_plans import DECODE, PREFILL
 
 from planner.domain import Plan, Victim
 from planner.errors import ExportError
-from planner.export import TARGETS, ExportOptions, find_faults, read_manifests, render
+from planner.export import ENGINES, TARGETS, ExportOptions, find_faults, read_manifests, render
 from planner.export.routers.registry import ROUTERS, chosen_router
 from tools.judges import JUDGES, Judged
 
@@ -110,7 +110,7 @@ def export_of(target: str, engine: str, plan_name: str) -> Export:
 
 
 def _export(target: str, engine: str, name: str, router: str) -> Export:
-    plan = PLANS_TRIED[name]()
+    plan = as_run(PLANS_TRIED[name](), engine)
     heeded = {key: value for key, value in _OPTIONS.items() if key not in TARGETS[target].unheeded}
     options = ExportOptions(**heeded) if name == "placed, all options" else None  # type: ignore[arg-type]
     head = {"target": target, "engine": engine, "plan_name": f"{name}{f', {router}' * bool(router)}", "plan": plan}
@@ -134,7 +134,7 @@ def judged(export: Export, judge: str) -> Judged:
 
 def command_lines(version: str) -> list[tuple[Export, Line]]:
     """Every command line for `version` of all exports."""
-    engine = "vllm" if "vllm" in version else "sglang"
+    engine = next(name for name in ENGINES if name in version)
     return [
         (export, line)
         for export in exports()

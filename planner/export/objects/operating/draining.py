@@ -19,6 +19,7 @@ image. What the engines do on SIGTERM:
 vllm    refuses new requests and aborts those under way at once, unless --shutdown-timeout gives them seconds (vLLM pull
         request 36666, since 0.18.0); it does not wait until others have fetched KV caches
 sglang  refuses new requests and ends when those under way have (TokenizerManager.sigterm_watchdog), in the leader alone
+trtllm  the same: its HTTP server, uvicorn, waits for the answers under way (tensorrt_llm/serve/openai_server.py)
 
 So leaders that decode sleep LEAVING and let the engine finish, and so do workers where ranks are endpoints; prefill
 pods, whose caches others still fetch, and other workers, which know nothing of requests, sleep LEAVING + D.

@@ -18,13 +18,13 @@ from planner.domain import EngineProfile, Phase, Plan, SloSettings
 from planner.domain.rollouts import GateQuery
 from planner.domain.serving.observed import EDGE, ISLAND
 from planner.export.objects.operating.monitoring import island_labels, plan_label
-from planner.export.objects.operating.queries import PART_OF_ON_SERIES, EngineMetrics, engine_metrics
+from planner.export.objects.operating.queries import PART_OF_ON_SERIES, EngineMetrics, complete_metrics
 from planner.units import MS_PER_S
 
 
 def gate_queries(plan: Plan, profile: EngineProfile, window: str, *, levels: bool) -> tuple[GateQuery, ...]:
     """Of what a plan has running; `levels`: of times over the window, too."""
-    metrics, pods = engine_metrics(profile), f'{PART_OF_ON_SERIES}="{plan_label(plan)}"'
+    metrics, pods = complete_metrics(profile), f'{PART_OF_ON_SERIES}="{plan_label(plan)}"'
     labels = {island: label for label, island in island_labels(plan).items()}
     rows = tuple(_ready(plan, metrics, pods, labels))
     return (*rows, *_levels(plan, metrics, pods, labels, window)) if levels else rows

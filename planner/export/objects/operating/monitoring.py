@@ -17,7 +17,7 @@ from planner.export.objects.operating.promises import Rule, bucket_rules, island
 from planner.export.objects.operating.queries import (
     SCRAPE,
     EngineMetrics,
-    engine_metrics,
+    complete_metrics,
     expressions,
     plain_queries,
     recorded_query,
@@ -33,7 +33,6 @@ API_VERSION = "monitoring.coreos.com/v1"
 POD_MONITOR, RULE = "PodMonitor", "PrometheusRule"
 RULE_KIND = (API_VERSION, RULE)
 TARGET_LABELS = (ISLAND_LABEL, PHASE_LABEL, PART_OF_LABEL)
-METRICS_PATH = "/metrics"
 
 
 def monitoring_files(deployment: Deployment) -> dict[str, str]:
@@ -41,12 +40,12 @@ def monitoring_files(deployment: Deployment) -> dict[str, str]:
     if not deployment.options.monitoring:
         return {}
     profile = deployment.islands[0].profile(deployment.engine.name)
-    metrics = engine_metrics(profile)
+    metrics = complete_metrics(profile)
     objects = objects_of(
         "monitoring",
         metadata={"name": deployment.name, "labels": plan_labels(deployment.name)},
         labels=TARGET_LABELS,
-        path=METRICS_PATH,
+        path=metrics.path,
         scrape=SCRAPE,
         ports=_ports(deployment.islands),
         groups=rule_groups(deployment.plan, deployment.name, deployment.islands, metrics),
@@ -87,7 +86,7 @@ def observe_queries(plan: Plan, engine: str, name: str = "", window: str = "") -
         return {"recorded": recorded_query(label)}
     require_window(window)
     priced = plan.scenario.engine
-    metrics = engine_metrics(priced if priced.name == engine else catalog.engine(engine))
+    metrics = complete_metrics(priced if priced.name == engine else catalog.engine(engine))
     return {_file_name(quantity): text for quantity, text in plain_queries(metrics, label, window).items()}
 
 

@@ -20,8 +20,12 @@ What each engine calls its metrics, by version.
 | TTFT, decode server | from arrival there: the cache's way, a place, a step | the user's: both are asked at once |
 | TPOT | of a request, mean over its answer | of a token; of a request from 0.5.23 on |
 
+TensorRT-LLM's are as vLLM's, from 1.3 on: before, it counts no tokens and no requests that run. It has no histograms of
+lengths, so that no workload can be read of them.
+
 Sources: vllm/v1/metrics/loggers.py and stats.py of vLLM 0.18.0, 0.31.0 and 0.33.0; sglang/srt/observability/
-metrics_collector.py and managers/tokenizer_manager.py of SGLang 0.5.18, 0.5.21 and 0.5.23.
+metrics_collector.py and managers/tokenizer_manager.py of SGLang 0.5.18, 0.5.21 and 0.5.23; tensorrt_llm/metrics/
+collector.py of TensorRT-LLM's main branch at 050f80de (2026), at /prometheus/metrics.
 """
 
 import re
@@ -40,7 +44,8 @@ class EngineMetrics:
     prompt tokens that no cache had, where `computed_label` says which; `cached` those that one had. `ttft_at_decode`:
     where phases are split, the decode server tells the user's TTFT and the prefill server none. `other_tpots`, `caches`
     (share in use) and `preempted` (requests that lost theirs) are asked of deployments without a plan, whose version is
-    not known: of several names the first that has series.
+    not known: of several names the first that has series. `path`: where they are scraped; `since`: the first version
+    with all of them. Names are empty where an engine has none.
     """
 
     requests: str
@@ -60,13 +65,15 @@ class EngineMetrics:
     computed: str = ""
     computed_label: str = ""
     ttft_at_decode: bool = False
+    path: str = "/metrics"
+    since: tuple[int, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """All of them, histograms by the name of their sum."""
         plain = (self.requests, self.prompt_tokens, self.generated_tokens, self.running, self.waiting)
         histograms = (self.ttft, self.tpot, self.prompt_lengths, self.answer_lengths)
-        return (*plain, self.computed or self.cached, *(f"{name}_sum" for name in histograms))
+        return (*plain, self.computed or self.cached, *(f"{name}_sum" for name in histograms if name))
 
 
 _VLLM = EngineMetrics(
@@ -105,17 +112,48 @@ _SGLANG = EngineMetrics(
     ttft_at_decode=True,
 )
 _TPOT_OF_REQUESTS = (0, 5, 23)
-
-
-_BY_ENGINE: Mapping[str, EngineMetrics] = MappingProxyType({"vllm": _VLLM, "sglang": _SGLANG})
+_TRTLLM = EngineMetrics(
+    requests="trtllm_request_success_total",
+    prompt_tokens="trtllm_prompt_tokens_total",
+    generated_tokens="trtllm_generation_tokens_total",
+    ttft="trtllm_time_to_first_token_seconds",
+    tpot="trtllm_time_per_output_token_seconds",
+    running="trtllm_num_requests_running",
+    waiting="trtllm_num_requests_waiting",
+    prompt_lengths="",
+    answer_lengths="",
+    switch="Start TensorRT-LLM with return_perf_metrics and enable_iter_perf_stats.",
+    cached="trtllm_prompt_cached_tokens_total",
+    other_tpots=(),
+    caches=("trtllm_kv_cache_utilization",),
+    preempted="",
+    path="/prometheus/metrics",
+    since=(1, 3),
+)
+_BY_ENGINE: Mapping[str, EngineMetrics] = MappingProxyType({"vllm": _VLLM, "sglang": _SGLANG, "trtllm": _TRTLLM})
 
 
 def engine_metrics(profile: EngineProfile) -> EngineMetrics:
     """What the engine of that name and version calls its metrics."""
-    metrics = _BY_ENGINE[profile.name]
-    numbers = tuple(int(number) for number in re.findall(r"\d+", profile.version))
+    metrics, numbers = _BY_ENGINE[profile.name], _numbers(profile)
     if metrics is _SGLANG and (not numbers or numbers < _TPOT_OF_REQUESTS):
         return replace(metrics, tpot=metrics.other_tpots[0])
+    return metrics
+
+
+def _numbers(profile: EngineProfile) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", profile.version))
+
+
+def complete_metrics(profile: EngineProfile) -> EngineMetrics:
+    """The same. InputError where the version lacks some of them."""
+    metrics = engine_metrics(profile)
+    if _numbers(profile) < metrics.since:
+        since = ".".join(map(str, metrics.since))
+        raise InputError(
+            f"Metrics of {profile}: must be those of {since} or later, which count tokens and requests under way.",
+            hint=f"Plan for such a version (`planner engines {profile.name}` lists them), or do without metrics.",
+        )
     return metrics
 
 
@@ -216,9 +254,10 @@ def foreign_queries(engine: str, plan: str, deployment: str, pods: str, window: 
     asked_for[Quantity.CACHE] = " or ".join(
         f"avg by () (avg_over_time({name}{{{pods}}}[{window}]))" for name in metrics.caches
     )
-    asked_for[Quantity.PREEMPTED] = rate_of(metrics.preempted, pods, window, "")
+    if metrics.preempted:
+        asked_for[Quantity.PREEMPTED] = rate_of(metrics.preempted, pods, window, "")
     covered = covered_share(f"{metrics.running}{{{pods}}}", window, "")
-    for quantity in _COUNTED:  # engines younger than the window count for as long as they run
+    for quantity in asked_for.keys() & _COUNTED:  # engines younger than the window count for as long as they run
         asked_for[quantity] = f"({asked_for[quantity]}) / {covered}"
     return {
         quantity: labelled(expression, {PLAN: plan, ISLAND: deployment, "__name__": quantity.value})
@@ -226,7 +265,9 @@ def foreign_queries(engine: str, plan: str, deployment: str, pods: str, window: 
     }
 
 
-_COUNTED = (Quantity.REQUESTS, Quantity.PROMPT_TOKENS, Quantity.COMPUTED, Quantity.GENERATED, Quantity.PREEMPTED)
+_COUNTED = frozenset(
+    {Quantity.REQUESTS, Quantity.PROMPT_TOKENS, Quantity.COMPUTED, Quantity.GENERATED, Quantity.PREEMPTED}
+)
 _STEPS = 300
 """Of a window: to so much of it is known since when an engine is scraped."""
 

@@ -12,9 +12,14 @@ vllm    TP x PP larger than a pod's GPUs            --distributed-executor-backe
 vllm    else TP x PP x DP larger than those         --data-parallel-hybrid-lb, -size-local, -start-rank, -address,
                                                     -rpc-port: Dynamo spreads requests over the nodes itself
 sglang  more than one node                          --dist-init-addr --nnodes --node-rank
+trtllm  more than one node                          mpirun and trtllm-llmapi-launch around the quoted command, sshd on
+                                                    workers
 
-Sources: ai-dynamo/dynamo, deploy/operator/internal/dynamo/backend_{vllm,sglang}.go and
-components/src/dynamo/vllm/{args,backend_args}.py; image tags of its examples (examples/backends/*/deploy/v1beta1).
+TensorRT-LLM's workers have its flags with hyphens, and its options one by one.
+
+Sources: ai-dynamo/dynamo, deploy/operator/internal/dynamo/backend_{vllm,sglang,trtllm}.go and
+components/src/dynamo/{vllm,trtllm}/{args,backend_args}.py; image tags of its examples
+(examples/backends/*/deploy/v1beta1).
 """
 
 import re
@@ -29,6 +34,7 @@ from planner.export.engines.expert_exchange import expert_exchange
 from planner.export.engines.loading import check_code
 from planner.export.engines.seam import Engine, Launch, PodCommand, Rendezvous
 from planner.export.engines.sglang import GROUP_FLAGS
+from planner.export.engines.trtllm_options import option_words
 from planner.export.islands import ServingIsland
 from planner.export.objects.security.exemptions import DYNAMO_CUBINS, Exemption
 from planner.files import catalog
@@ -39,14 +45,16 @@ SUFFIX_VARIABLE = "DYN_NAMESPACE_WORKER_SUFFIX"
 MP_ANNOTATION = "nvidia.com/vllm-distributed-executor-backend"
 _USER = 1000  # `dynamo`: ai-dynamo/dynamo pull request 3935
 _NEGATIVE = re.compile(r"-[0-9.]+")
-_NOBODY = Rendezvous(leader_address="127.0.0.1", pod_index="0")  # the operator's flags take the place of these
+_NOBODY = Rendezvous(
+    leader_address="127.0.0.1", pod_index="0", joined=True
+)  # the operator's flags take the place of these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamoEngine:
     """How Dynamo runs an engine: its module and image, the `version` that it bundles, the flags that it adds or that
     its operator does (`left_out`), what its prefill workers and decode workers are called in endpoints, and the flags
-    that a worker's command begins with (`first`).
+    that a worker's command begins with (`first`). `words` turns the engine's own arguments into a worker's.
 
     `exemptions`: what its image cannot do without, which user 1000 of group 0 runs. `spans_pods`: a rank larger than a
     pod takes an executor, which the operator has to be told. `routed`: Dynamo's GlobalRouter serves it."""
@@ -57,6 +65,7 @@ class DynamoEngine:
     left_out: frozenset[str]
     components: Mapping[Phase, str]
     first: Callable[[ServingIsland], tuple[str, ...]]
+    words: Callable[[Sequence[str], frozenset[str]], Iterator[str]]
     exemptions: tuple[Exemption, ...] = ()
     spans_pods: bool = False
     routed: bool = False
@@ -82,6 +91,27 @@ def _untokenized(island: ServingIsland) -> tuple[str, ...]:
     return ("--served-model-name", island.weights, "--skip-tokenizer-init")
 
 
+def _words(arguments: Sequence[str], left_out: frozenset[str]) -> Iterator[str]:
+    """Flags as words, without those of `left_out`; the model's name, which has no flag in vLLM, is dropped."""
+    for argument in arguments:
+        name, equals, value = argument.removeprefix("--").partition("=")
+        if argument.startswith("--") and name not in left_out:
+            yield f"--{name}"
+            if equals:
+                yield value
+
+
+def _trtllm_words(arguments: Sequence[str], left_out: frozenset[str]) -> Iterator[str]:
+    """With hyphens, and the experts' degree by its name there; the options, the first argument, become flags."""
+    for word in _words(arguments, left_out):
+        yield word.replace("_", "-").replace("--moe-expert", "--expert") if word.startswith("--") else word
+    yield from option_words(arguments[0])
+
+
+def _served_arguments(island: ServingIsland) -> tuple[str, ...]:
+    return (*_name_arguments(island), "--served-model-name", island.weights)
+
+
 _COMPONENTS = MappingProxyType({Phase.PREFILL: "prefill", Phase.DECODE: "backend"})
 DYNAMO_ENGINES: Mapping[str, DynamoEngine] = MappingProxyType(
     {
@@ -95,6 +125,7 @@ DYNAMO_ENGINES: Mapping[str, DynamoEngine] = MappingProxyType(
             ),
             components=_COMPONENTS,
             first=_name_arguments,
+            words=_words,
             spans_pods=True,
             routed=True,
         ),
@@ -106,6 +137,16 @@ DYNAMO_ENGINES: Mapping[str, DynamoEngine] = MappingProxyType(
             components=_COMPONENTS,
             first=_untokenized,
             exemptions=(DYNAMO_CUBINS,),
+            words=_words,
+        ),
+        "trtllm": DynamoEngine(
+            module="dynamo.trtllm",
+            version="1.3.0rc29",
+            images=MappingProxyType({"NVIDIA": f"nvcr.io/nvidia/ai-dynamo/tensorrtllm-runtime:{RUNTIME_VERSION}"}),
+            left_out=frozenset({"host", "port"}),
+            components=_COMPONENTS,
+            first=_served_arguments,
+            words=_trtllm_words,
         ),
     }
 )
@@ -126,7 +167,7 @@ def worker_launch(island: ServingIsland, engine: Engine, namespace: str) -> Laun
             "--namespace",
             namespace,
             *dynamo.first(island),
-            *_words(launch.leader.arguments, dynamo.left_out),
+            *dynamo.words(launch.leader.arguments, dynamo.left_out),
         ),
         environment=(*launch.leader.environment, (SUFFIX_VARIABLE, "")),
     )
@@ -143,16 +184,6 @@ def _check_version(island: ServingIsland, engine: str) -> None:
             f"Island {island.id}: Dynamo {RUNTIME_VERSION} brings {bundled}: {runs.obstacle}, got {island.model.name}.",
             hint="Export for lws, with the engine's own image, or for vllm; or plan with FP8 weights.",
         )
-
-
-def _words(arguments: Sequence[str], left_out: frozenset[str]) -> Iterator[str]:
-    """Flags as words, without those of `left_out`; the model's name, which has no flag in vLLM, is dropped."""
-    for argument in arguments:
-        name, equals, value = argument.removeprefix("--").partition("=")
-        if argument.startswith("--") and name not in left_out:
-            yield f"--{name}"
-            if equals:
-                yield value
 
 
 def spans_ranks(island: ServingIsland, engine: Engine) -> bool:

@@ -144,7 +144,7 @@ def _behaviour(plan: Plan, around: Surroundings, /) -> RouterBehaviour:
 DYNAMO = Router(
     name=NAME,
     needs=(Reach.GRAPH,),
-    engines=("vllm", "sglang"),
+    engines=("vllm", "sglang", "trtllm"),
     render=_render_nothing,
     behaviour=_behaviour,
 )

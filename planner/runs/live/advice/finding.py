@@ -30,7 +30,7 @@ from planner.runs.live.nodes import read_states, types_of
 
 LOOKED_FOR = (
     "engines by their command (vllm serve, python -m vllm.entrypoints.openai.api_server, sglang serve, "
-    "python -m sglang.launch_server) or image (vllm-openai, sglang)"
+    "python -m sglang.launch_server, trtllm-serve) or image (vllm-openai, sglang)"
 )
 
 

@@ -8,6 +8,7 @@ engine has it:
 | vLLM | from 70 GiB, but for A100 | 1,024 | 8,192 | vllm/engine/arg_utils.py, usage of an API server |
 | vLLM | less | 256 | 2,048 | the same |
 | SGLang | below 35, 60, 160 GB, more | what the cache holds | 2,048, 4,096, 8,192, 16,384 | server_args.py |
+| TensorRT-LLM | any | 2,048 | 8,192 | tensorrt_llm/commands/serve.py |
 
 A server that would let in more sequences than memory holds, or than the levels stand, is priced with as many as they
 do: what it serves at rates up to the promise is the same, and what it does beyond is told.
@@ -49,6 +50,7 @@ _DEFAULTS: Mapping[str, tuple[tuple[float, int, int], ...]] = MappingProxyType({
         (60.0, _MOST_SEQUENCES, 8192),
         (160.0, _MOST_SEQUENCES, 16384),
     ),
+    "trtllm": ((0.0, 2048, 8192),),
 })  # fmt: skip
 """From so many GB of GPU memory on: sequences, tokens of a step."""
 _SMALLER_DEFAULTS = frozenset({("vllm", "A100")})
