@@ -14,7 +14,8 @@ copies wanted by them swing.
 | tau | relative difference that a HorizontalPodAutoscaler leaves be | 1 | 0.1, kube-controller-manager's default |
 | x_i | c_i min(P / R, 1 / (1 + tau)): what a copy is given, so that levels hold within the tolerance | requests/s | |
 | T_i | x_i p / p_g: requests/s of the chain for each copy of pool i, the threshold | requests/s | |
-| b_i | sum of ceiling_j T_j of the group's cheaper variants: pool i grows from there on | requests/s | |
+| m_j | copies that fit where all pools of a GPU type grow alike: the plan's, and a part of the spare GPUs | 1 | |
+| b_i | sum of m_j T_j of the group's cheaper variants: pool i grows from there on | requests/s | |
 | r | rise within a cold start that copies which are ready carry: warm spares | requests/s | |
 | L, q | load of the chain; requests that wait in it | requests/s, 1 | the trigger's metrics |
 | s | cold start: q is to be worked off within one | s | |
@@ -43,7 +44,7 @@ class ScaledPool:
     """A pool as its copies count. `capacity_rps`: of a copy, within the levels; `full_rps`: where nobody waits for
     longer and longer; `given_rps`: what it is given at most; `part`: of all requests that its group takes; `lost`:
     copies that the worst loss of nodes takes; `usd_per_rps`: rent of a copy over what it is given; `ceiling`: where no
-    other pool takes the spare GPUs."""
+    other pool takes the spare GPUs; `fitting`: where all take their part of them."""
 
     island: str
     gpu: str
@@ -52,6 +53,7 @@ class ScaledPool:
     chain: tuple[str, ...]
     planned: int
     ceiling: int
+    fitting: int
     gpus: int
     capacity_rps: float
     full_rps: float
@@ -103,7 +105,8 @@ def _pool(
     planned, gpus = island.parallel.replicas, island.parallel.devices
     capacity = (pool.capacity_rps if pool else 0.0) or island.rate_rps / planned
     item = plan.scenario.inventory.item(island.gpu)
-    rate = plan.throughput_rps
+    rate, spare = plan.throughput_rps, 0 if pinned else spare_gpus(plan, island.gpu)
+    used = sum(other.size for other in plan.islands if other.gpu == island.gpu and other.phase is not None)
     share = min(plan.outlook.promise_rps / rate if rate else 1.0, 1 / (1 + TOLERANCE))
     return ScaledPool(
         island=island.id,
@@ -112,7 +115,8 @@ def _pool(
         group=groups[island.id],
         chain=chains[island.id],
         planned=planned,
-        ceiling=planned + (0 if pinned else spare_gpus(plan, island.gpu) // gpus),
+        ceiling=planned + spare // gpus,
+        fitting=planned + spare * island.size // used // gpus,
         gpus=gpus,
         capacity_rps=capacity,
         full_rps=max(capacity, pool.full_rps if pool else 0.0),
@@ -196,7 +200,7 @@ def scaling_rules(
             ScalingRule(
                 pool=pool,
                 per_copy=_rounded(per_copy.get(pool.island, 1.0)),
-                before=_rounded(sum(other.ceiling * per_copy[other.island] for other in cheaper)),
+                before=_rounded(sum(other.fitting * per_copy[other.island] for other in cheaper)),
                 spare=_rounded(part * spare_rps),
                 floor=min(pool.planned, max(floor, 0 if cheaper and to_none else 1)),
                 ceiling=pool.ceiling,
@@ -207,14 +211,14 @@ def scaling_rules(
 
 
 def copies_for(pools: Sequence[ScaledPool], rate_rps: float, *, planned: bool = False) -> dict[str, int]:
-    """Copies of each pool that a rate of the whole mix needs, the cheapest variants first, each up to its ceiling
-    (`planned`: to the copies of the plan); the rest of the rate where all are at theirs is left."""
+    """Copies of each pool that a rate of the whole mix needs, the cheapest variants first, each up to what fits
+    (`planned`: to the copies of the plan); the rest of the rate where all have that many is left."""
     copies: dict[str, int] = {}
     for group in dict.fromkeys(pool.group for pool in pools):
         left_rps = rate_rps * next(pool.part for pool in pools if pool.group == group)
         for pool in _variants(pools, group):
             needed = math.ceil(left_rps / pool.given_rps - _ROUNDING)
-            copies[pool.island] = max(0, min(pool.planned if planned else pool.ceiling, needed))
+            copies[pool.island] = max(0, min(pool.planned if planned else pool.fitting, needed))
             left_rps -= copies[pool.island] * pool.given_rps
     return copies
 

@@ -224,13 +224,16 @@ def test_where_the_controller_rests_the_levels_hold(shape: str, rate: float, mar
 
 
 def test_the_cheaper_variant_grows_first_and_shrinks_last() -> None:
-    plan = with_demand(with_variants(bucket_plan()), 1.0, more_gpus=16)
+    """To where all pools of its GPU type would have taken their part of the spare ones; then the dearer one, too."""
+    plan = with_demand(with_variants(bucket_plan()), 1.0, more_gpus=64)
     rules = {rule.pool.island: rule for rule in scaling_rules(plan)}
     (cheap,) = rules["slow"].pool.group[1:]
+    sizes = {island.id: island.size for island in plan.islands}
+    count = plan.scenario.inventory.items[0].count
+    fitting = count * sizes[cheap] // sum(sizes.values()) // rules[cheap].pool.gpus
     rows = [at_rest(plan, tuple(rules.values()), rate, dict.fromkeys(rules, 1)) for rate in range(1, 200, 5)]
     assert {row["slow"] > 0 for row in rows} == {True, False}
-    for row in rows:
-        assert row["slow"] == 0 or row[cheap] == rules[cheap].ceiling or row["slow"] == rules["slow"].floor
+    assert all(row["slow"] <= rules["slow"].floor or row[cheap] >= fitting > rules[cheap].pool.planned for row in rows)
     assert all(a[cheap] <= b[cheap] and a["slow"] <= b["slow"] for a, b in pairwise(rows))
     assert scaling_rules(plan, to_none=False)[0].floor == 1
 

@@ -11,10 +11,10 @@ chain follow the requests that come to it; M are its islands, M1 those that take
 | requests that wait | those of M, over the cold start | engines |
 | hours | copies that the floors of an hour ask for, begun a cold start early | KEDA's clock |
 
-Dearer variants of a group follow what is above their cheaper ones' ceiling: neither KEDA nor a HorizontalPodAutoscaler
-knows a preference. Of the endpoint picker only the counter of requests can be used: its gauges of queue, saturation and
-cache are of its whole pool, prefill and decode pods of all lengths together. Metrics that are not there count as a
-failure, after which no copy goes (`fallback`), not as no load.
+Dearer variants of a group follow what is above that which fits of their cheaper ones: neither KEDA nor a
+HorizontalPodAutoscaler knows a preference. Of the endpoint picker only the counter of requests can be used: its gauges
+of queue, saturation and cache are of its whole pool, prefill and decode pods of all lengths together. Metrics that are
+not there count as a failure, after which no copy goes (`fallback`), not as no load.
 
 The workload variant autoscaler (`wva_desired_replicas`), which these objects followed before, is deprecated by llm-d in
 favour of KEDA with the endpoint picker's metrics (llm-d/llm-d pull request 2497, 2026-09), which have no preference
