@@ -285,6 +285,7 @@ def render_fleet(
         **classes,
         **(export.queue_files(fleet_plan, fleet, options) if queues else {}),
     }
+    shared |= kustomization_files(shared)
     rendered = RenderedFleet(
         deployments={export.slug(name): deployment for name, deployment in deployments.items()},
         shared=shared,

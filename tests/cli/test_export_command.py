@@ -162,3 +162,17 @@ def test_options_reach_the_manifests(planner: Command, run: Path) -> None:
 def test_the_help_names_every_target(planner: Command) -> None:
     assert set(re.split(r", | or ", export_cli.TARGETS)) == set(TARGETS)
     assert planner("export", "--help").status == 0
+
+
+def test_images_are_pinned_by_a_file_that_has_all_of_them(planner: Command, run: Path) -> None:
+    pins = Path("pins.yaml")
+    pins.write_text("nobodys/image:1: sha256:" + "0" * 64 + "\n")
+    missing = planner("export", run, "--out", "pinned", "--pin", pins)
+    assert (missing.status, Path("pinned").exists()) == (2, False)
+    images = re.search(r"got none of (.*?)\. ", " ".join(missing.err.split()) + " ")
+    assert images is not None
+    pins.write_text("".join(f"{image}: sha256:{number:064x}\n" for number, image in enumerate(images[1].split(", "))))
+    assert planner("export", run, "--out", "pinned", "--pin", pins).status == 0
+    assert planner("export", "--check", "pinned", run).status == 0
+    text = "".join(path.read_text() for path in Path("pinned").glob("*.yaml"))
+    assert len(re.findall(r"image: .*@sha256:", text)) == len(re.findall(r"image: ", text))

@@ -1,14 +1,17 @@
 """NetworkPolicies by what they allow: every connection that routers and engines take, and none from elsewhere."""
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
 from contract_plans import PLANS
 from export_plans import PREFILL
 from reachability import Pod, allowed, connections, engine_pods, policies, router_pods
+from sharing_fleets import sharing_fleet
 
 from planner.errors import ExportError, InputError
 from planner.export import TARGETS, ExportOptions, find_faults, render
+from planner.runs.deployments import render_fleet
 
 CASES = [
     (target, engine, plan, router)
@@ -162,3 +165,26 @@ def test_they_are_sound_objects(target: str) -> None:
     assert find_faults(files, PLANS["single nodes"]()) == ()
     broken = files["network-policies.yaml"].replace("policyTypes:", "policyType:")
     assert find_faults({**files, "network-policies.yaml": broken}, PLANS["single nodes"]())
+
+
+@pytest.mark.parametrize("clients", [(), ("apps",)])
+def test_a_fleets_front_reaches_its_deployments_routers_and_clients_reach_the_front(clients: tuple[str, ...]) -> None:
+    fleet = sharing_fleet()
+    parts = tuple(
+        replace(part, plan=replace(part.plan, scenario=replace(part.plan.scenario, deploy=settings)))
+        for part in fleet.parts
+        for settings in [replace(part.plan.scenario.deploy, client_namespaces=clients)]
+    )
+    fleet_files = render_fleet(replace(fleet, parts=parts, batches=()), target="lws")
+    rules = policies(fleet_files.manifests)
+    (front,) = router_pods(dict(fleet_files.shared)).values()
+    elsewhere = Pod(name="elsewhere", namespace="lab")
+    assert allowed(rules, CLIENT, front, front.ports[0])
+    assert allowed(rules, elsewhere, front, front.ports[0]) is not bool(clients)
+    for deployment in fleet_files.deployments.values():
+        entry = min(router_pods(deployment.files).values(), key=lambda pod: len(pod.name))
+        assert allowed(rules, front, entry, entry.ports[0])
+        assert allowed(rules, elsewhere, entry, entry.ports[0]) is not bool(clients)
+        assert not any(
+            allowed(rules, front, pod, port) for _, pod in engine_pods(deployment.files) for port in pod.ports
+        )
