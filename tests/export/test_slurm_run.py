@@ -250,6 +250,22 @@ def test_haproxy_itself_takes_the_filled_in_configuration(tmp_path: Path) -> Non
         assert len(answers) > 1
 
 
+@pytest.mark.parametrize(
+    ("folder", "lost", "told"),
+    [
+        ("a%j", "", "the folder: must have a name that srun takes as it is"),
+        ("a b", "", "the folder: must have a name that srun takes as it is"),
+        ("a", "03-b.sh", "03-b.sh: must be in the folder that sbatch is called from"),
+    ],
+)
+def test_a_job_that_cannot_start_says_why_and_ends(folder: str, lost: str, told: str, tmp_path: Path) -> None:
+    files = {name: text for name, text in render(small_plan(), target="slurm").items() if name != lost}
+    with running(files, tmp_path / folder) as job:
+        assert job.process.wait(WAIT_S) == 2
+        assert told in job.output
+        assert not [note for note in job.started() if alive(note["pid"])]
+
+
 @pytest.mark.parametrize("container", ["pyxis", "apptainer"])
 def test_containers_see_the_folder_and_run_the_engines_image(container: str, tmp_path: Path) -> None:
     words = (("container", container), ("mounts", "/models:/models:ro"))

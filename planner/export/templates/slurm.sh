@@ -109,6 +109,9 @@ start_copy() {
     mapfile -t on < <(scontrol show hostnames "${!list:-$SLURM_JOB_NODELIST}")
     on=("${on[@]:first:hosts}")
   fi
+  if ! [[ -r $folder/$script ]]; then
+    fail "$script: must be in the folder that sbatch is called from, $folder, and is not."
+  fi
   if ((${#on[@]} != hosts)); then
     fail "copy $copy of $island: must have $hosts hosts, got ${#on[@]} of component $component."
   fi
@@ -174,6 +177,9 @@ wait_for_all() {
 }
 
 folder=${SLURM_SUBMIT_DIR:?is set by sbatch, which starts this}
+if ! [[ $folder =~ ^/[A-Za-z0-9_./@+-]*$ ]]; then
+  fail "the folder: must have a name that srun takes as it is, of letters, digits and _./@+-, got '$folder'."
+fi
 front=$SLURMD_NODENAME
 kept=()
 awaited=()
