@@ -31,6 +31,7 @@ from planner.domain.serving.routing import (
     ServingForm,
     SurvivalSettings,
 )
+from planner.domain.serving.targets import target_row
 from planner.domain.slo import SloSettings
 from planner.domain.stocks import Sizes, SizeSet, Stock, stocks_of
 from planner.domain.workload import CachedPrefixes, CacheRate, LengthProfile, RequestTrace, Workload
@@ -342,7 +343,7 @@ class Scenario:
             (f"routing.form: {self.routing_form.value}", not self.bucketed),
             ("cost.kv_cache_rate: auto", self.cost.kv_cache_rate is CacheRate.AUTO),
             ("cost.source: tabulated", self.cost.source is CostSource.TABULATED),
-            ("deploy.target: disaggregatedset", self.deploy.target == "disaggregatedset"),
+            (f"deploy.target: {self.deploy.target}", target_row(self.deploy.target).joins),
         )
         return next((key for key, is_asked in keys if is_asked), "")
 

@@ -33,12 +33,12 @@ from planner.export.objects.operating.traffic_queries import TRAFFIC_ENGINES, tr
 from planner.export.options import ExportOptions
 from planner.export.reading import read_plan, summarize_plan
 from planner.export.routers.registry import NO_ROUTER, ROUTERS, chosen_router
-from planner.export.seams import Step
+from planner.export.seams import Entry, Step
 from planner.export.summary import UNROUTED
 from planner.export.targets import TARGETS
 from planner.export.targets.dynamo.components import GRID_CELLS
 from planner.export.targets.fleets.entries import HEADER as SERVICE_HEADER
-from planner.export.targets.fleets.entries import Entry, ServiceRoute, entry_of, service_routes
+from planner.export.targets.fleets.entries import ServiceRoute, entry_of, service_routes
 from planner.export.targets.fleets.front import front_config, front_process
 from planner.export.targets.fleets.queues import class_name, place_of, priority_files, queue_files, queue_name
 from planner.export.targets.fleets.shared import fleet_front_files, fleet_label

@@ -59,18 +59,18 @@ def render(
     """
     pods = {name: _running_pods(workload) for name, workload in running.items()}
     deployment = deployment_of(plan, target=target, engine=engine, options=options, grid=grid, router=router, pods=pods)
-    chosen_target = target_named(target, deployment.engine.name)
+    chosen_target = deployment.target
     try:
-        files = _files(deployment, chosen_target)
+        files = _files(deployment)
     except ExportError as error:
         if router or deployment.router is None:
             raise
         # the target's own router gives way to the table alone; what the target itself cannot do it refuses again
         reason = f"{error.message} So no router's configuration is written; the table is for one of your own."
-        deployment = with_ranks(replace(deployment, router=None, unrouted=reason), chosen_target, pods)
-        files = _files(deployment, chosen_target)
+        deployment = with_ranks(replace(deployment, router=None, unrouted=reason), pods)
+        files = _files(deployment)
     if not all(kind.inventory for kind in chosen_target.kinds):  # files that describe the fleet alone deploy nothing
-        files |= _budget_files(deployment, chosen_target)
+        files |= _budget_files(deployment)
         files |= eviction_files(deployment, classed="priority_class" not in chosen_target.unheeded)
     check_manifests(files, plan, schemas)
     return files
@@ -96,15 +96,14 @@ def deployment_of(
         plan=plan,
         islands=_islands(plan, name, chosen_options, chosen_target),
         engine=chosen_engine,
-        target=chosen_target.name,
+        target=chosen_target,
         options=chosen_options,
         grid=grid,
         intervals=island_intervals(plan),
         router=router_named(router, chosen_target, chosen_engine.name),
-        applied=chosen_target.applied,
         slowest_step_ms=slowest_step_ms(plan),
     )
-    return with_ranks(unranked, chosen_target, pods)
+    return with_ranks(unranked, pods)
 
 
 def _islands(plan: Plan, name: str, options: ExportOptions, target: Target) -> tuple[ServingIsland, ...]:
@@ -141,7 +140,7 @@ def router_processes(
     Raises InputError and ExportError as `render` does, and where the router is no program of its own.
     """
     deployment = deployment_of(plan, target="script", engine=engine, options=options, router=router)
-    target = target_named(deployment.target, deployment.engine.name)
+    target = deployment.target
     endpoints = target.manifests(deployment).endpoints
     written = deployment.router.render(deployment, [at(e) for e in endpoints]) if deployment.router else RouterFiles()
     if not written.processes:
@@ -197,25 +196,26 @@ def _require_lanes(deployment: Deployment) -> None:
         )
 
 
-def _files(deployment: Deployment, target: Target) -> dict[str, str]:
+def _files(deployment: Deployment) -> dict[str, str]:
     """The target's files, what stands beside them, and the router's."""
     _require_lanes(deployment)
-    written = target.manifests(deployment)
+    written = deployment.target.manifests(deployment)
     if not written.endpoints:
         return dict(written.files)
-    table = shared_files(deployment, written.endpoints, applied=target.applied)
-    return {**written.files, **table, **_router_files(deployment, target, written.endpoints)}
+    table = shared_files(deployment, written.endpoints, applied=deployment.target.applied)
+    return {**written.files, **table, **_router_files(deployment, written.endpoints)}
 
 
-def _budget_files(deployment: Deployment, target: Target) -> dict[str, str]:
+def _budget_files(deployment: Deployment) -> dict[str, str]:
     """The bounds on evictions, where the target's pods can be evicted."""
+    target = deployment.target
     namespace = "" if "namespace" in target.unheeded else deployment.options.namespace
     return budget_files(deployment, target.pods_of, namespace=namespace) if target.pods_of else {}
 
 
-def _router_files(deployment: Deployment, target: Target, endpoints: Sequence[Endpoint]) -> dict[str, str]:
+def _router_files(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[str, str]:
     """What the router adds: files of its own, and its programs in the target's form."""
-    router = deployment.router
+    router, target = deployment.router, deployment.target
     written = router.render(deployment, endpoints) if router else RouterFiles()
     programs = target.processes(written.processes, deployment) if target.processes and written.processes else {}
     return {**written.files, **programs}

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 from planner.domain import ModelSpec, Phase, Plan, RouterBehaviour, RouterGrid
 from planner.domain.serving.deploy import COUNTS_BYTES
 from planner.domain.serving.programs import Surroundings
+from planner.domain.serving.targets import TARGET_ROWS, Reach, TargetRow, target_row
 from planner.export.engines.seam import Engine, Launch
-from planner.export.found import Kind
+from planner.export.found import Kind, Manifest
 from planner.export.islands import ServingIsland
 from planner.export.objects.names import weights_location
 from planner.export.options import ExportOptions
@@ -17,24 +18,23 @@ from planner.export.options import ExportOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """All that a target needs. `name` is the plan's DNS label, `target` the target's name.
+    """All that a target needs. `name` is the plan's DNS label.
 
     `grid`: the uniform grid that the plan's routing table is on, where it is on one; for routers that can run no other.
     `intervals`: island -> the lengths (start, end; tokens) that it serves, of those that serve one interval.
     `router`: who executes the routing; None: whoever reads the routing table. `unrouted`: why the target's own router
-    does not. `applied`: as of the target. `slowest_step_ms`: of each phase that the plan routes.
+    does not. `slowest_step_ms`: of each phase that the plan routes.
     """
 
     name: str
     plan: Plan
     islands: tuple[ServingIsland, ...]
     engine: Engine
-    target: str
+    target: "Target"
     options: ExportOptions
     grid: RouterGrid | None = None
     intervals: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     router: "Router | None" = None
-    applied: bool = True
     unrouted: str = ""
     slowest_step_ms: Mapping[Phase, float] = field(default_factory=dict)
 
@@ -206,6 +206,26 @@ class RankObstacle(Protocol):
     def __call__(self, island: ServingIsland, deployment: Deployment, /) -> str: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """Where a deployment takes requests: `host` and `port` of a Service, or an InferencePool. `model`: the name by
+    which its engines know the model; `names`: of services, to which they answer, too."""
+
+    deployment: str
+    model: str
+    names: tuple[str, ...] = ()
+    host: str = ""
+    port: int = 0
+    health_path: str = "/health"
+    pool: str = ""
+
+
+class FindEntry(Protocol):
+    """The entry with its place, read from a target's objects; None where none of them takes requests for all."""
+
+    def __call__(self, entry: Entry, manifests: Sequence[Manifest], /) -> Entry | None: ...
+
+
 class InnerConfig(Protocol):
     """The router's own configuration, for targets whose objects hold it; None where the plan's islands are not all in
     one such object."""
@@ -217,8 +237,8 @@ class InnerConfig(Protocol):
 class Router:
     """A program, not ours, that executes a plan's routing.
 
-    `targets` whose endpoints it can reach, `engines` whose hand-over of KV caches it knows. `behaviour`: what it goes
-    by and whom it chooses, for a plan; a replay prices that. `kinds` and `checks` as of a `Target`.
+    `needs`: how it can come to a target's servers, the best way first; `engines` whose hand-over of KV caches it knows.
+    `behaviour`: what it goes by and whom it chooses, for a plan; a replay prices that. `kinds` as of a `Target`.
     `pod_labels` and `pod_annotations` are put on the pods that answer; `served_name`: what its engines must call the
     model (None: whatever they do). `inner`: its configuration inside a target's own object. `steps`: what is to be done
     for it that is not `kubectl apply`. `counts_bytes`: it can, where that is asked for. `rank_obstacle`: why it cannot
@@ -227,7 +247,7 @@ class Router:
     """
 
     name: str
-    targets: tuple[str, ...]
+    needs: tuple[Reach, ...]
     engines: tuple[str, ...]
     render: RenderRouter
     behaviour: Callable[[Plan, Surroundings], RouterBehaviour]
@@ -240,6 +260,13 @@ class Router:
     counts_bytes: bool = False
     rank_obstacle: RankObstacle | None = None
     keeps_lanes: bool = False
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Whose servers it reaches, the best first."""
+        return tuple(
+            dict.fromkeys(name for way in self.needs for name, row in TARGET_ROWS.items() if way in row.offers)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +282,8 @@ class Target:
     `processes`: how it starts programs of routers; None where it cannot. `steps`: how its engines are started, where
     not by `kubectl apply`. `pods_of`: how evictions of an island's pods can be bounded; None where nothing is evicted.
     `rank_obstacle`: why attention ranks of an island cannot be endpoints there; None: they can wherever the engine
-    gives them ports.
+    gives them ports. `scaled`: version and kind of the object that runs an island alone and has a scale subresource.
+    `entry`: where its own objects take a plan's requests; None: at a router's.
     """
 
     name: str
@@ -270,6 +298,13 @@ class Target:
     steps: TellSteps | None = None
     pods_of: SelectPods | None = None
     rank_obstacle: RankObstacle | None = None
+    scaled: tuple[str, str] | None = None
+    entry: "FindEntry | None" = None
+
+    @property
+    def row(self) -> TargetRow:
+        """What routers know of it."""
+        return target_row(self.name)
 
     def model_name(self, model: ModelSpec, /) -> str:
         """What its engines call the model by themselves. Raises InputError where weights lie nowhere."""

@@ -97,7 +97,7 @@ def island_annotations(island: ServingIsland, deployment: Deployment, *, probed:
     """Annotations of the object, or of the part of one, that runs `island`. `probed`: somebody waits for its start."""
     planned = next(placed for placed in deployment.plan.islands if placed.id == island.id)
     scenario = deployment.plan.scenario
-    head = {"plan": one_line(scenario.name), "model": one_line(scenario.model.name), "target": deployment.target}
+    head = {"plan": one_line(scenario.name), "model": one_line(scenario.model.name), "target": deployment.target.name}
     return (
         {f"{PREFIX}{key}": value for key, value in head.items()}
         | island_rows(deployed_island(planned))
@@ -180,7 +180,7 @@ def plan_head(deployment: Deployment) -> dict[str, Any]:
         "name": one_line(scenario.name),
         "model": one_line(scenario.model.name),
         "engine": deployment.engine.name,
-        "target": deployment.target,
+        "target": deployment.target.name,
         "inventory": deployment.plan.fleet,
         **_balancing(deployment.plan),
         **({UNROUTED: one_line(deployment.unrouted)} if deployment.unrouted else {}),

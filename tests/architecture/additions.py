@@ -185,25 +185,27 @@ OBJECTIVE = Addition(
 TARGET = Addition(
     name="manifest target",
     edits={
-        "planner/export/targets/noted.py": new(
-            '"""Target `noted`: LeaderWorkerSets and a note."""\n\n'
-            "from planner.export.seams import Deployment, Target, TargetFiles\n"
-            "from planner.export.targets.lws import LWS\n\n\n"
-            "def _manifests(deployment: Deployment, /) -> TargetFiles:\n"
-            "    written = LWS.manifests(deployment)\n"
-            '    files = {name: f"# noted\\n{text}" for name, text in written.files.items()}\n'
-            "    return TargetFiles(files=files, endpoints=written.endpoints)\n\n\n"
-            'NOTED = Target(name="noted", engines=("vllm",), manifests=_manifests)\n'
+        # a target of real size, with groups over several nodes, routers, scaling: all that a neighbour has
+        "planner/export/targets/gangs.py": like(
+            "lws.py",
+            (r"^LWS = Target\($", "GANGS = Target("),
+            (r'^    name="lws",$', '    name="gangs",'),
         ),
         "planner/export/targets/__init__.py": put(
-            (r"^from planner.export.targets.script", "from planner.export.targets.noted import NOTED\n\\g<0>"),
-            (r"^            LWS,$", "            LWS,\n            NOTED,"),
+            (r"^from planner.export.targets.kserve", "from planner.export.targets.gangs import GANGS\n\\g<0>"),
+            (r"^            LWS,$", "            LWS,\n            GANGS,"),
         ),
-        "planner/cli/plan/export.py": put((r"kueue or script", "kueue, noted or script")),
+        "planner/domain/serving/targets.py": put(
+            (
+                r'^        "lws": TargetRow',
+                '        "gangs": TargetRow(offers=frozenset({_PROGRAMS, _NAMES, _LABELS})),\n\\g<0>',
+            ),
+        ),
     },
-    use=typed("planner export run --target noted --out noted")
-    + typed("planner export run --check noted")
-    + "from pathlib import Path\nassert all('# noted' in p.read_text() for p in Path('noted').glob('0*.yaml'))\n",
+    use=typed("planner export run --target gangs --monitoring --autoscaling hpa --out gangs")
+    + typed("planner export run --check gangs")
+    + "from pathlib import Path\nassert 'kind: LeaderWorkerSet' in Path('gangs/autoscaling.yaml').read_text()\n"
+    + planned(deploy={"target": "gangs"}),
 )
 ROUTER = Addition(
     name="router",
@@ -213,6 +215,7 @@ ROUTER = Addition(
             "from collections.abc import Sequence\n\n"
             "from planner.domain import Endpoints, Plan, RouterBehaviour, Rule, one_layer\n"
             "from planner.domain.serving.programs import Surroundings\n"
+            "from planner.domain.serving.targets import Reach\n"
             "from planner.export.objects.documents import yaml_text\n"
             "from planner.export.seams import Deployment, Endpoint, Router, RouterFiles\n\n\n"
             "def _render(deployment: Deployment, endpoints: Sequence[Endpoint], /) -> RouterFiles:\n"
@@ -224,8 +227,8 @@ ROUTER = Addition(
             "def _behaviour(_plan: Plan, _around: Surroundings, /) -> RouterBehaviour:\n"
             "    drawn = one_layer(Endpoints.SERVER, Rule.RANDOM, by_speed=True)\n"
             '    return RouterBehaviour(name="shares", prefill=drawn, decode=drawn[:1], mixed=drawn)\n\n\n'
-            'SHARES = Router(\n    name="shares",\n    targets=("lws",),\n    engines=("vllm",),\n    render=_render,\n'
-            "    behaviour=_behaviour,\n)\n"
+            'SHARES = Router(\n    name="shares",\n    needs=(Reach.NAMES,),\n    engines=("vllm",),\n'
+            "    render=_render,\n    behaviour=_behaviour,\n)\n"
         ),
         "planner/export/routers/registry.py": put(
             (r"^from planner.export.seams", "from planner.export.routers.shares import SHARES\n\\g<0>"),
@@ -235,6 +238,33 @@ ROUTER = Addition(
     use=typed("planner export run --target lws --router shares --out routed")
     + typed("planner export run --check routed")
     + "from pathlib import Path\nassert Path('routed/shares.yaml').is_file()\n",
+)
+TWIN = Addition(
+    name="router whose choices are priced",
+    edits={
+        # of real size: labels and annotations on pods, a gateway's variables, steps of the runbook
+        "planner/export/routers/twin.py": like(
+            "aibrix.py",
+            (r'^NAME = "aibrix"$', 'NAME = "twin"'),
+            (r'^FILE = "aibrix.yaml"$', 'FILE = "twin.yaml"'),
+            (r"^AIBRIX = Router\($", "TWIN = Router("),
+        ),
+        "planner/export/routers/registry.py": put(
+            (r"^from planner.export.seams", "from planner.export.routers.twin import TWIN\n\\g<0>"),
+            (r"AIBRIX, DYNAMO\)$", "AIBRIX, TWIN, DYNAMO)"),
+        ),
+        "planner/domain/serving/programs.py": put(
+            (
+                r'^        "aibrix": _aibrix,$',
+                '\\g<0>\n        "twin": lambda around: replace(_aibrix(around), name="twin"),',
+            )
+        ),
+    },
+    use=planned(deploy={"target": "gangs", "router": "twin"}, serving="aggregated", model="qwen3-30b-a3b")
+    + "plan.save('twinned')\nplan.export('behind', target='gangs', router='twin')\n"
+    + typed("planner export twinned --check behind")
+    + typed("planner replay twinned --requests 200 --rate 1")
+    + "from pathlib import Path\nassert Path('behind/twin.yaml').is_file()\n",
 )
 POLICY = Addition(
     name="online policy",
@@ -342,5 +372,5 @@ STUDY = Addition(
     + "from pathlib import Path\nassert '## planner simulate coins' in Path('docs/commands.md').read_text()\n",
 )
 GUESTS = (POLICY, STUDY) if (PACKAGE / "studies").is_dir() else ()
-ADDITIONS = (GPU, MODEL, ENGINE, METHOD, OBJECTIVE, TARGET, ROUTER, TERM, *GUESTS)
+ADDITIONS = (GPU, MODEL, ENGINE, METHOD, OBJECTIVE, TARGET, ROUTER, TWIN, TERM, *GUESTS)
 RECIPES = (GPU, MODEL, ROUTER, OBJECTIVE)  # those that CONTRIBUTING.md shows line by line

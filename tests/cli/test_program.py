@@ -10,10 +10,11 @@ import typer
 from command_line import Command
 
 from planner.cli.app import COMMANDS, GROUPS, build
-from planner.cli.program.every_command import ENGINES, TARGETS
+from planner.cli.program.every_command import ENGINES
 from planner.cli.program.lazy_group import LAST_PANEL
 from planner.cli.program.listing import FIRST_STEPS, PANELS, short_help
 from planner.domain.engine.profile import EngineProfile
+from planner.domain.serving.targets import TARGET_ROWS
 from planner.export.targets import TARGETS as ALL_TARGETS
 from planner.files import engine_profiles, shipped_models, shipped_scenarios
 
@@ -63,7 +64,7 @@ def test_an_unknown_command_names_the_nearest(planner: Command) -> None:
 
 
 def test_static_names_are_those_of_the_export() -> None:
-    assert set(TARGETS) == set(ALL_TARGETS)
+    assert set(TARGET_ROWS) == set(ALL_TARGETS)
     profiles: tuple[EngineProfile, ...] = engine_profiles()
     assert set(ENGINES) == {profile.name for profile in profiles}
 

@@ -72,7 +72,7 @@ def test_the_licences_of_what_others_made_are_in_the_wheel(built: tuple[Path, Pa
         assert licence in row
         assert licence in expression[1].split(" AND ")
     for name in texts:
-        if name.endswith((".gz", ".min.js", "_schema.json")) and name != "planner/files/plan_schema.json":
+        if name.endswith((".gz", ".js.xz", ".min.js", "_schema.json")) and name != "planner/files/plan_schema.json":
             assert any(path in name for row in rows for path in re.findall("`(planner/[^`]+)`", row)), name
 
 

@@ -20,7 +20,7 @@ from planner.domain import (
     RequestTrace,
     Scenario,
 )
-from planner.domain.serving.replayed import ReplayedChoice
+from planner.domain.serving.promise import ReplayedChoice
 from planner.errors import InputError
 from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.evaluator import Evaluator

@@ -15,8 +15,7 @@ from edited_documents import of_before_digests, resealed, unverified
 from placed_plans import placed_by_hand
 
 from planner.domain import LengthProfile, Plan, PoolDrafts
-from planner.domain.serving.promise import PromiseOdds, SureRate
-from planner.domain.serving.replayed import ReplayedChoice, ReplayedRates
+from planner.domain.serving.promise import PromiseOdds, ReplayedChoice, ReplayedRates, SureRate
 from planner.errors import InputError
 from planner.files import encode_plan, load_run, plan_document, plan_schema, write_run
 from planner.files.plan.plan_schemas import schema_text

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
+from planner.cli.program.every_command import ANY_ENGINE
 from planner.cli.program.shared_options import Executor, Scheduler, typed_again
 from planner.cli.terminal.wide_tables import show_rows
 from planner.errors import EXIT_DONE, EXIT_INFEASIBLE, EXIT_INTERRUPTED, InputError, PlannerError
@@ -50,7 +51,7 @@ def command(
         int | None, typer.Option(min=0, max=2**32 - 1, help="Instead of every job's seed.", show_default=False)
     ] = None,
     engine: Annotated[
-        str | None, typer.Option(help="Engine to plan for: vllm or sglang. [default: the jobs']", show_default=False)
+        str | None, typer.Option(help=f"Engine to plan for: {ANY_ENGINE}. [default: the jobs']", show_default=False)
     ] = None,
     figures: Annotated[
         bool, typer.Option("--figures/--no-figures", help="Draw the figures of every run; small plans take less time.")

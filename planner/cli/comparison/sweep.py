@@ -12,6 +12,7 @@ import typer
 
 from planner.cli import screen
 from planner.cli.batches.batch import duration
+from planner.cli.program.every_command import ANY_ENGINE
 from planner.cli.program.shared_options import Executor, Scheduler, typed_again
 from planner.cli.terminal.wide_tables import show_rows
 from planner.errors import EXIT_FAILURE, EXIT_INFEASIBLE, EXIT_INTERRUPTED
@@ -44,7 +45,7 @@ def command(
     ] = None,
     engine: Annotated[
         str | None,
-        typer.Option(help="Engine to plan for: vllm, sglang or trtllm. [default: the scenario's]", show_default=False),
+        typer.Option(help=f"Engine to plan for: {ANY_ENGINE}. [default: the scenario's]", show_default=False),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no progress.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,

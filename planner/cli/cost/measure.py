@@ -8,6 +8,7 @@ import typer
 from planner.cli import screen
 from planner.cli.cost import options as cost_options
 from planner.cli.plan import saved_runs
+from planner.cli.program.every_command import ANY_ENGINE
 
 if TYPE_CHECKING:
     from planner.domain import MeasuringAdvice, ProposedRun, Scenario
@@ -21,7 +22,7 @@ def command(
     seed: Annotated[int, typer.Option(help="Of the draws.", min=0)] = 0,
     days: Annotated[float, typer.Option(help="Of operation: runs are ranked by what they save in these.")] = 30,
     engine: Annotated[
-        str | None, typer.Option(help="Engine to measure: vllm or sglang. [default: the scenario's, else vllm]")
+        str | None, typer.Option(help=f"Engine to measure: {ANY_ENGINE}. [default: the scenario's, else vllm]")
     ] = None,
     tool: Annotated[str, typer.Option(help="What loads it: vllm (vllm bench serve) or aiperf.")] = "vllm",
     json: cost_options.Json = False,

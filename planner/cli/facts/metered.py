@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
+from planner.cli.program.every_command import ANY_ENGINE
 from planner.cli.program.option_records import with_records
 from planner.cli.program.shared_options import Answers, PrometheusFlags, Queries, show_queries
 from planner.errors import InputError
@@ -23,7 +24,7 @@ def command(
     window: Annotated[str, typer.Option(help="The last so long: 30m, 6h, 7d. [default: 1h]", show_default=False)] = "",
     engine: Annotated[
         str,
-        typer.Option(help="vllm or sglang. [default: the one whose metrics are there]", show_default=False),
+        typer.Option(help=f"{ANY_ENGINE}. [default: the one whose metrics are there]", show_default=False),
     ] = "",
     selector: Annotated[
         str,

@@ -9,6 +9,8 @@ import typer
 
 from planner.cli import screen
 from planner.cli.plan import fleet_folders, saved_runs
+from planner.cli.program.every_command import ANY_ENGINE, any_of
+from planner.domain.serving.targets import TARGET_ROWS
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -106,7 +108,6 @@ def _counted(text: str) -> tuple[str, int]:
     return name, int(count)
 
 
-TARGETS = "lws, kubernetes, disaggregatedset, dynamo, llm-d, kserve, kueue or script"
 NOT_CHECKED = "Not checked: the operators' CEL rules, admission webhooks, and whether nodes are free."
 
 
@@ -116,14 +117,14 @@ def command(
     out: Annotated[Path | None, typer.Option(help="Folder for the manifests.")] = None,
     target: Annotated[
         str,
-        typer.Option(help=f"Kind of manifests: {TARGETS}. [default: the scenario's, else lws]", show_default=False),
+        typer.Option(
+            help=f"Kind of manifests: {any_of(TARGET_ROWS)}. [default: the scenario's, else lws]", show_default=False
+        ),
     ] = "",
     router: Annotated[
         str, typer.Option(help="Who executes the routing, or none. [default: the target's]", show_default=False)
     ] = "",
-    engine: Annotated[
-        str, typer.Option(help="vllm, sglang or trtllm. [default: the scenario's]", show_default=False)
-    ] = "",
+    engine: Annotated[str, typer.Option(help=f"{ANY_ENGINE}. [default: the scenario's]", show_default=False)] = "",
     name: Annotated[str, typer.Option(help="What object names begin with; else the scenario's name.")] = "",
     image: Annotated[
         list[str] | None,

@@ -12,6 +12,7 @@ import typer
 
 from planner.cli import screen
 from planner.cli.plan.fleets import plan_if_fleet, refuse_fleets, refuse_to_resume
+from planner.cli.program.every_command import ANY_ENGINE
 from planner.cli.program.shared_options import Executor, Scheduler
 from planner.cli.terminal.summaries import answer_last
 from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, InputError
@@ -73,7 +74,7 @@ def command(
     scheduler: Scheduler = None,
     engine: Annotated[
         str | None,
-        typer.Option(help="Engine to plan for: vllm, sglang or trtllm. [default: the scenario's]", show_default=False),
+        typer.Option(help=f"Engine to plan for: {ANY_ENGINE}. [default: the scenario's]", show_default=False),
     ] = None,
     resume: Annotated[
         Path | None, typer.Option(help="Resume the unfinished search in this run folder.", show_default=False)

@@ -13,6 +13,7 @@ import typer
 from planner.cli import screen
 from planner.cli.plan import saved_runs
 from planner.cli.plan.fleet_folders import of_fleet
+from planner.cli.program.every_command import ANY_ENGINE
 from planner.errors import EXIT_BAD_INPUT, EXIT_INFEASIBLE, InputError
 
 if TYPE_CHECKING:
@@ -48,9 +49,7 @@ def command(
             show_default=False,
         ),
     ] = "",
-    engine: Annotated[
-        str, typer.Option(help="vllm, sglang or trtllm. [default: the scenario's]", show_default=False)
-    ] = "",
+    engine: Annotated[str, typer.Option(help=f"{ANY_ENGINE}. [default: the scenario's]", show_default=False)] = "",
     ranks: Annotated[
         str,
         typer.Option(

@@ -7,6 +7,7 @@ import typer
 
 from planner.cli import screen
 from planner.cli.plan import saved_runs
+from planner.cli.program.every_command import ANY_ENGINE
 
 if TYPE_CHECKING:
     from planner.runs.replays.router_losses import RouterLoss
@@ -27,9 +28,7 @@ _COLUMNS = (
 
 def command(
     run: saved_runs.Run,
-    engine: Annotated[
-        str, typer.Option(help="vllm, sglang or trtllm. [default: the scenario's]", show_default=False)
-    ] = "",
+    engine: Annotated[str, typer.Option(help=f"{ANY_ENGINE}. [default: the scenario's]", show_default=False)] = "",
     sweep: Annotated[
         bool, typer.Option("--sweep", help="With the highest rate at which each holds the levels; takes minutes.")
     ] = False,

@@ -55,9 +55,17 @@ def short_errors() -> Iterator[None]:
         raise
 
 
-TARGETS = ("lws", "kubernetes", "disaggregatedset", "llm-d", "kserve", "kueue", "script", "dynamo")
 ENGINES = ("vllm", "sglang", "trtllm")
-"""As `planner.export` has them, which takes too long to read between two keys; a test holds that they are the same."""
+"""As `planner.export` has them, which takes too long to read for each help; a test holds that they are the same."""
+
+
+def any_of(names: Collection[str]) -> str:
+    """The names for a help text: `a, b or c`."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}"
+
+
+ANY_ENGINE = any_of(ENGINES)
 
 Names = Callable[[], Collection[str]]
 
@@ -87,7 +95,9 @@ def _gpus() -> Collection[str]:
 
 
 def _targets() -> Collection[str]:
-    return TARGETS
+    from planner.domain.serving.targets import TARGET_ROWS
+
+    return TARGET_ROWS
 
 
 def _engines() -> Collection[str]:

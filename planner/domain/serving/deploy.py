@@ -90,11 +90,6 @@ class DeploySettings:
     autoscaling: Annotated[str, OneOf(AUTOSCALERS), Key("autoscalers with the plan's bounds", sparse=True)] = "none"
     prometheus: Annotated[str, Key("where keda asks", sparse=True)] = "http://prometheus-operated.monitoring.svc:9090"
 
-    @property
-    def starts_ranks(self) -> bool:
-        """Whether the target starts the ranks of several hosts by MPI, where the engine does not: Dynamo's operator."""
-        return self.target == "dynamo"
-
     def cpus(self, settings: PlacementSettings) -> int:
         """Cores that each GPU takes along."""
         return self.cpus_per_gpu if self.cpus_per_gpu is not None else settings.cpus_per_gpu or _CPUS_PER_GPU

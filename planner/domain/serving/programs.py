@@ -22,6 +22,7 @@ from planner.domain.serving.routers import (
     Rule,
 )
 from planner.domain.serving.routing import LengthMeasure
+from planner.domain.serving.targets import target_row
 
 _COPIES = 2  # of a program, for one may be lost
 _FEWEST_REQUESTS = RouterLayer(
@@ -49,22 +50,16 @@ ENGINE_ROWS: Mapping[str, EngineRow] = MappingProxyType(
         # Ports by rank are experimental, and off.
         "sglang": EngineRow(ranks=RANKS_IN_TURN, ranks_since=None, gateway="model-gateway", paired_by_address=True),
         # pyexecutor/py_executor.py gives each attention rank as many requests; ranks have no ports.
-        "trtllm": EngineRow(ranks=_FEWEST_REQUESTS, ranks_since=None, gateway="trtllm", paired_by_address=False),
+        "trtllm": EngineRow(ranks=_FEWEST_REQUESTS, ranks_since=None, gateway="haproxy", paired_by_address=False),
     }
 )
 _STANDARD = "vllm"
 """Of a scenario that names no engine."""
-_ONE_PORT = ("kserve",)  # targets whose objects have one port a pod
-_ONE_PORT_OF_DECODE = (*_ONE_PORT, "llm-d")  # the chart's sidecar before decode pods listens at one
-_NAMELESS = ("kubernetes", "disaggregatedset")  # whose pods gateways find by label, at one port each
-_GATEWAYS = frozenset(row.gateway for row in ENGINE_ROWS.values())
-_OWN_ROUTERS = {"llm-d": "llm-d", "kserve": "llm-d", "dynamo": "dynamo"}
-_OF_OTHER_TARGETS = "haproxy"
 
 
 def router_of(deploy: DeploySettings) -> str:
     """The router that is named, else the target's own."""
-    return deploy.router or _OWN_ROUTERS.get(deploy.target, _OF_OTHER_TARGETS)
+    return deploy.router or target_row(deploy.target).router
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
@@ -86,13 +81,14 @@ class Surroundings:
     @classmethod
     def of(cls, engine: EngineProfile, deploy: DeploySettings) -> "Surroundings":
         """As they will be where nothing of the plan's own servers stands against ranks as endpoints."""
-        since = cls(engine=engine.name or _STANDARD).row.ranks_since
+        row, target = cls(engine=engine.name or _STANDARD).row, target_row(deploy.target)
+        since = row.ranks_since
         able = since is not None and version_numbers(engine.version) >= since and deploy.ranks != BY_SERVER
-        able = able and not (router_of(deploy) in _GATEWAYS and deploy.target in _NAMELESS)
+        able = able and (target.named or router_of(deploy) != row.gateway)
         return cls(
             engine=engine.name or _STANDARD,
-            ranks=able and deploy.target not in _ONE_PORT,
-            decode_ranks=able and deploy.target not in _ONE_PORT_OF_DECODE,
+            ranks=able and target.prefill_ports,
+            decode_ranks=able and target.decode_ports,
             counts_bytes=deploy.router_counts == COUNTS_BYTES,
         )
 

@@ -7,8 +7,7 @@ from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
 from planner.domain.layout import PHASES, ParallelConfig, Phase, halves_of
-from planner.domain.serving.promise import PromiseOdds
-from planner.domain.serving.replayed import ReplayedChoice
+from planner.domain.serving.promise import PromiseOdds, ReplayedChoice
 from planner.domain.serving.routing import FormChoice
 
 

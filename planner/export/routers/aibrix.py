@@ -20,6 +20,7 @@ from typing import Any
 
 from planner.domain import Phase, Plan, RouterBehaviour, RouterPolicy
 from planner.domain.serving.programs import PROGRAMS, Surroundings
+from planner.domain.serving.targets import Reach
 from planner.errors import ExportError
 from planner.export.engines.seam import Launch
 from planner.export.islands import ServingIsland
@@ -178,7 +179,7 @@ def _steps(files: Mapping[str, str], /) -> tuple[Step, ...]:
 
 AIBRIX = Router(
     name=NAME,
-    targets=("lws", "kubernetes"),
+    needs=(Reach.LABELS,),
     engines=("vllm", "sglang"),
     render=_render,
     behaviour=_behaviour,

@@ -189,7 +189,7 @@ def config_text(deployment: Deployment, backends: Sequence[Backend]) -> str:
     return configuration_of(
         "haproxy",
         plan=deployment.plan.scenario.name,
-        cluster=deployment.applied,
+        cluster=deployment.target.applied,
         backends=backends,
         bytes_per_token=deployment.options.bytes_per_token,
         envelope=envelope_bytes(deployment.plan),
@@ -210,7 +210,7 @@ def config_text(deployment: Deployment, backends: Sequence[Backend]) -> str:
         held_requests=held_requests,
         pods_service=pods_service,
         slots=partial(_slots, deployment),
-        address=address_in_cluster if deployment.applied else address,
+        address=address_in_cluster if deployment.target.applied else address,
     )
 
 

@@ -39,6 +39,7 @@ from typing import Any
 
 from planner.domain import LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
 from planner.domain.serving.programs import PROGRAMS, Surroundings
+from planner.domain.serving.targets import TARGET_ROWS, Reach
 from planner.errors import ExportError
 from planner.export.engines.seam import Launch
 from planner.export.islands import ServingIsland
@@ -57,7 +58,6 @@ PORTS_ANNOTATION = "llm-d.ai/active-ports"
 MOST_PORTS = 8
 WORKER_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
 FILE, VALUES_KEY, CONFIG_FILE = "llm-d-router.yaml", "values.yaml", "planner.yaml"
-_PAIRED = ("llm-d", "kserve")  # targets whose decode pods have the sidecar that fetches from a prefill pod
 _ROLES = {Phase.PREFILL: "prefill", Phase.DECODE: "decode", Phase.MIXED: "prefill-decode"}
 _LEAST_TOKENS = 4_194_304  # the scorer's own default: where its score ends
 
@@ -90,11 +90,12 @@ def _check(deployment: Deployment) -> None:
             f"{mixed[0]} too, which does both phases.",
             hint="Plan with serving: split or serving: aggregated, or take --router none.",
         )
-    if not mixed and deployment.target not in _PAIRED:
+    if not mixed and Reach.SIDECARS not in deployment.target.row.offers:
+        paired = [name for name, row in TARGET_ROWS.items() if Reach.SIDECARS in row.offers]
         raise ExportError(
-            f"Router {NAME}, target {deployment.target}: its decode pods have no sidecar that fetches from the prefill "
-            f"pod that the picker names; those of {' and '.join(_PAIRED)} have one.",
-            hint="Export for llm-d or kserve, choose another router, or plan with serving: aggregated.",
+            f"Router {NAME}, target {deployment.target.name}: its decode pods have no sidecar that fetches from the "
+            f"prefill pod that the picker names; those of {' and '.join(paired)} have one.",
+            hint=f"Export for {' or '.join(paired)}, choose another router, or plan with serving: aggregated.",
         )
     require_intervals(plan, deployment.intervals, NAME)
 
@@ -102,7 +103,7 @@ def _check(deployment: Deployment) -> None:
 def _alone(deployment: Deployment) -> bool:
     """Whether all islands are in one object of a target that starts a picker for each of its objects."""
     phases = [island.phase for island in deployment.islands]
-    return deployment.target == "kserve" and len(set(phases)) == len(phases)
+    return deployment.target.row.picks and len(set(phases)) == len(phases)
 
 
 def _inner(deployment: Deployment, /) -> dict[str, Any] | None:
@@ -264,7 +265,7 @@ def _install(name: str) -> str:
 
 LLM_D = Router(
     name=NAME,
-    targets=("llm-d", "kserve", "lws", "kubernetes"),
+    needs=(Reach.SIDECARS, Reach.LABELS),
     engines=("vllm", "sglang"),
     render=_render,
     behaviour=_behaviour,

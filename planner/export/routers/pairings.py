@@ -15,14 +15,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from planner.domain import PHASES, Phase, Plan, RouterPolicy
+from planner.domain.serving.programs import ENGINE_ROWS
 from planner.export.routers.gateways import Gateway
 from planner.export.routers.intervals_served import MIXED, SPLIT, ServedInterval
 from planner.export.routers.speeds import equal_groups, island_loads
 from planner.export.summary import balanced
 
-_BY_ENGINE_ID = ("vllm", "trtllm")
-"""Engines whose decode copy is told by the prefill copy's answer where its cache lies, so that whoever stands between
-may choose either; SGLang's pair has to agree on a room, and its address, before both are sent their halves."""
 MOST_BY_SPEED = 16
 """Intervals, as of two phases with eight buckets each: every one names all its servers and checks them, and a table of
 hundreds of ranges would make a configuration that no ConfigMap holds."""
@@ -48,8 +46,10 @@ def by_prefix(plan: Plan) -> bool:
 
 
 def by_speed(plan: Plan, engine: str, intervals: Sequence[ServedInterval]) -> bool:
-    """Whether HAProxy chooses the servers of both phases itself; not where a program looks for prefixes in them."""
-    return engine in _BY_ENGINE_ID and not by_prefix(plan) and len(intervals) <= MOST_BY_SPEED
+    """Whether HAProxy chooses the servers of both phases itself; not where a program looks for prefixes in them, nor
+    where a pair has to agree on an address before both are sent their halves. A decode copy that is told by the prefill
+    copy's answer where its cache lies may be any."""
+    return not ENGINE_ROWS[engine].paired_by_address and not by_prefix(plan) and len(intervals) <= MOST_BY_SPEED
 
 
 def weighs_pools(plan: Plan) -> bool:

@@ -8,6 +8,7 @@ from functools import partial
 
 from planner.domain import PHASES, Endpoints, LengthMeasure, Phase, Plan, RouterBehaviour, Rule, one_layer
 from planner.domain.serving.programs import PROGRAMS, Surroundings
+from planner.domain.serving.targets import Reach
 from planner.export.engines.seam import Launch
 from planner.export.islands import ServingIsland
 from planner.export.routers.gateways import (
@@ -27,10 +28,6 @@ from planner.export.routers.pairings import by_prefix, by_speed, plan_gateways
 from planner.export.routers.speeds import island_loads, server_counts, weighed_loads
 from planner.export.seams import Deployment, Endpoint, Router, RouterFiles, RouterProcess
 from planner.export.summary import balanced
-
-_NAMELESS = ("kubernetes", "disaggregatedset")
-"""Targets whose leaders nobody can name beforehand, so that programs look for labels."""
-
 
 _PROCESSES = {"trtllm": orchestrator_process}
 """Of engines whose program has a file instead of flags."""
@@ -111,7 +108,7 @@ def pod_labels(island: ServingIsland, deployment: Deployment, *, direct: bool) -
     """By what programs find pods whose names nobody knows; none where HAProxy finds them."""
     plan, engine = deployment.plan, deployment.engine.name
     intervals = served_intervals(plan)
-    if deployment.target not in _NAMELESS or (direct and by_speed(plan, engine, intervals)):
+    if deployment.target.row.named or (direct and by_speed(plan, engine, intervals)):
         return {}
     return interval_labels(plan_gateways(plan, intervals, engine, _counts(deployment), direct=direct), island.id)
 
@@ -123,7 +120,7 @@ def _counts(deployment: Deployment) -> dict[str, int]:
 
 def pod_annotations(island: ServingIsland, deployment: Deployment, launch: Launch, /) -> dict[str, str]:
     """Where prefill pods hand out KV caches, for a gateway that finds them by label."""
-    if deployment.target not in _NAMELESS or island.phase is not Phase.PREFILL:
+    if deployment.target.row.named or island.phase is not Phase.PREFILL:
         return {}
     port = next(iter(launch.bootstrap_ports), None)
     return {} if port is None else {BOOTSTRAP_ANNOTATION: str(port)}
@@ -131,9 +128,9 @@ def pod_annotations(island: ServingIsland, deployment: Deployment, launch: Launc
 
 def rank_obstacle(island: ServingIsland, deployment: Deployment, /, *, direct: bool) -> str:
     """HAProxy reaches every port; an engine's router that looks for pods by label looks at one."""
-    if deployment.target not in _NAMELESS or (direct and _reaches(island, deployment)):
+    if deployment.target.row.named or (direct and _reaches(island, deployment)):
         return ""
-    return f"programs find pods of target {deployment.target} by label, and look at one port of each"
+    return f"programs find pods of target {deployment.target.name} by label, and look at one port of each"
 
 
 def _reaches(island: ServingIsland, deployment: Deployment) -> bool:
@@ -214,7 +211,6 @@ def _thread_warning(plan: Plan) -> Iterator[str]:
 
 
 _BUSIEST = 0.8
-_TARGETS = ("lws", "kubernetes", "disaggregatedset", "script")
 
 
 def _router(name: str, engines: tuple[str, ...], *, direct: bool) -> Router:
@@ -226,7 +222,7 @@ def _router(name: str, engines: tuple[str, ...], *, direct: bool) -> Router:
 
     return Router(
         name=name,
-        targets=_TARGETS,
+        needs=(Reach.PROGRAMS,),
         engines=engines,
         render=render,
         behaviour=partial(behaviour, direct=direct),

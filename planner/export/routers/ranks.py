@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from planner.domain.serving.deploy import BY_RANK, BY_SERVER
 from planner.errors import ExportError
 from planner.export.islands import ServingIsland
-from planner.export.seams import Deployment, Target
+from planner.export.seams import Deployment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class RunningPods:
         return replace(island, grouping=grouping, by_rank=self.by_rank, by_server=why)
 
 
-def with_ranks(deployment: Deployment, target: Target, running: Mapping[str, RunningPods]) -> Deployment:
+def with_ranks(deployment: Deployment, running: Mapping[str, RunningPods]) -> Deployment:
     """The deployment with the islands marked whose ranks are endpoints. `running`: by island, pods that cannot be asked
     any more.
 
@@ -38,9 +38,9 @@ def with_ranks(deployment: Deployment, target: Target, running: Mapping[str, Run
             which, and why.
     """
     started = {island.id: running[island.id].of(island) for island in deployment.islands if island.id in running}
-    marked = _marked(deployment, target, started)
+    marked = _marked(deployment, started)
     for island in marked.islands if deployment.router else ():
-        if island.id in started and island.by_rank and (why := _obstacle(island, marked, target)):
+        if island.id in started and island.by_rank and (why := _obstacle(island, marked)):
             raise ExportError(
                 f"Island {island.id}: its ranks must go on as endpoints, as its pods run on, but {why}.",
                 hint="Let the island start anew: planner export, as a plan of its own.",
@@ -48,9 +48,9 @@ def with_ranks(deployment: Deployment, target: Target, running: Mapping[str, Run
     return marked
 
 
-def _marked(deployment: Deployment, target: Target, started: Mapping[str, ServingIsland]) -> Deployment:
+def _marked(deployment: Deployment, started: Mapping[str, ServingIsland]) -> Deployment:
     chosen = deployment.options.ranks
-    obstacles = {name: why for name, why in rank_obstacles(deployment, target).items() if name not in started}
+    obstacles = {name: why for name, why in rank_obstacles(deployment).items() if name not in started}
     reasons = {name: why for name, why in obstacles.items() if why}
     if chosen == BY_RANK and reasons:
         name, why = next(iter(reasons.items()))
@@ -70,13 +70,13 @@ def _marked(deployment: Deployment, target: Target, started: Mapping[str, Servin
     )
 
 
-def rank_obstacles(deployment: Deployment, target: Target) -> Mapping[str, str]:
+def rank_obstacles(deployment: Deployment) -> Mapping[str, str]:
     """Island of several ranks -> why these cannot be endpoints; empty where they can."""
-    return {island.id: _obstacle(island, deployment, target) for island in deployment.islands if island.parallel.dp > 1}
+    return {island.id: _obstacle(island, deployment) for island in deployment.islands if island.parallel.dp > 1}
 
 
-def _obstacle(island: ServingIsland, deployment: Deployment, target: Target) -> str:
-    router = deployment.router
+def _obstacle(island: ServingIsland, deployment: Deployment) -> str:
+    router, target = deployment.router, deployment.target
     if why := deployment.engine.rank_obstacle(island):
         return why
     if target.rank_obstacle and (why := target.rank_obstacle(island, deployment)):

@@ -37,6 +37,7 @@ from typing import Any
 
 from planner.domain import LengthProfile, LoadPoint, Phase, Plan, RouterBehaviour, RouterPolicy
 from planner.domain.serving.programs import PROGRAMS, Surroundings
+from planner.domain.serving.targets import Reach
 from planner.errors import ExportError
 from planner.export.found import Kind
 from planner.export.islands import ServingIsland
@@ -143,7 +144,6 @@ def _mean_prompt(workload: LengthProfile, bucket: RoutedBucket) -> float:
 NAME = "sglang"
 FILE, KEY, KIND = "sglang-router.yaml", "sglang-buckets.json", "SGLang buckets"
 _SCHEMA = "sglang_buckets.json"
-_ON_HOSTS = "script"  # the target whose files nobody applies
 
 
 def _render(deployment: Deployment, endpoints: Sequence[Endpoint], /) -> RouterFiles:
@@ -158,7 +158,7 @@ def _render(deployment: Deployment, endpoints: Sequence[Endpoint], /) -> RouterF
     urls = {e.island.id: [f"http://{leader}" for leader in e.leaders] for e in endpoints}
     text = _text(list(bucket_rows(deployment.plan, buckets, islands, urls)), deployment.plan)
     comments = tuple(_comments(deployment, [url for name in sorted(urls) for url in urls[name]]))
-    if deployment.target == _ON_HOSTS:
+    if not deployment.target.applied:
         return RouterFiles(files={KEY: text, FILE: yaml_text(comments, ())})
     name = workload_name(deployment.name, "router")
     config_map = object_of("config-map", name=name, part_of=deployment.name, data={KEY: text})
@@ -170,9 +170,9 @@ def _checked_buckets(deployment: Deployment, endpoints: Sequence[Endpoint]) -> t
     nameless = [endpoint.island.id for endpoint in endpoints if not endpoint.leaders]
     if nameless:
         raise ExportError(
-            f"Router {NAME}, target {deployment.target}: buckets name their workers, and nobody knows the names of "
-            f"{nameless[0]}'s copies beforehand.",
-            hint="Export for lws or script, or choose another router.",
+            f"Router {NAME}, target {deployment.target.name}: buckets name their workers, and nobody knows the names "
+            f"of {nameless[0]}'s copies beforehand.",
+            hint=f"Export for {' or '.join(SGLANG.targets)}, or choose another router.",
         )
     mixed = [island.id for island in deployment.islands if island.mixed]
     if mixed and len(mixed) < len(deployment.islands):
@@ -242,7 +242,7 @@ def _parse(text: str) -> Iterator[object]:
 
 SGLANG = Router(
     name=NAME,
-    targets=("lws", "script"),
+    needs=(Reach.NAMES,),
     engines=("sglang",),
     render=_render,
     behaviour=_behaviour,

@@ -1,7 +1,8 @@
 """LLMInferenceServices as they are found in files: their workloads, and what is wrong with them."""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -10,6 +11,7 @@ from planner.export.engines.arguments import flags
 from planner.export.found import FoundPod, FoundWorkload, Manifest
 from planner.export.objects.names import MAX_WORKLOAD_NAME
 from planner.export.objects.pods import ENGINE_LABEL
+from planner.export.seams import Entry
 from planner.export.summary import part_path, read_part
 
 API_VERSION = "serving.kserve.io/v1alpha2"
@@ -113,6 +115,12 @@ def _preset_arguments(role: Mapping[str, Any]) -> tuple[str, ...]:
         ("data-parallel-size-local", degrees.get("dataLocal", 1)),
         *((("enable-expert-parallel", None),) if degrees.get("expert") else ()),
     )
+
+
+def picked_entry(entry: Entry, manifests: Sequence[Manifest], /) -> Entry | None:
+    """The pool that the controller makes where it starts a picker (its LLMInferenceService controller)."""
+    services = [m.name for m in manifests if m.kind == KIND and "router" in m.body["spec"]]
+    return replace(entry, pool=f"{services[0]}-inference-pool") if services else None
 
 
 def additional_arguments(container: Mapping[str, Any]) -> tuple[str, ...]:

@@ -63,6 +63,7 @@ from planner.export.targets.inference_services import (
     SERVICE_PORT,
     SIDECAR_COMMAND,
     inference_workloads,
+    picked_entry,
 )
 from planner.export.targets.lws import RENDEZVOUS
 from planner.export.targets.pairs import IslandPair, island_pairs, refuse_templates
@@ -305,4 +306,5 @@ KSERVE = Target(
     ),
     named=True,
     rank_obstacle=_rank_obstacle,
+    entry=picked_entry,
 )

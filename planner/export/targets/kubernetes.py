@@ -131,4 +131,5 @@ KUBERNETES = Target(
     pods_of=island_pods,
     kinds=(Kind(api_version="apps/v1", kind="Deployment", schema="deployment.json", workloads=_workloads),),
     processes=router_object_files,
+    scaled=("apps/v1", "Deployment"),
 )

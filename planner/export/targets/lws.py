@@ -198,4 +198,5 @@ LWS = Target(
         ),
     ),
     processes=router_object_files,
+    scaled=("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"),
 )

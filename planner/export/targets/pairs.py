@@ -93,6 +93,6 @@ def refuse_templates(deployment: Deployment) -> None:
     for where, name in names.items():
         if TEMPLATE_MARK in name:
             raise InputError(
-                f"{where}: must not hold {TEMPLATE_MARK}, which target {deployment.target} expands, got {name!r}.",
+                f"{where}: must not hold {TEMPLATE_MARK}, which target {deployment.target.name} expands, got {name!r}.",
                 hint="Rename it, or choose another target.",
             )

@@ -32,7 +32,7 @@ from planner.domain import (
     SearchRecord,
     SimplerPlan,
 )
-from planner.domain.serving.replayed import ReplayedChoice
+from planner.domain.serving.promise import ReplayedChoice
 from planner.domain.serving.routing import class_of_pools
 from planner.errors import InconsistentPlanError, InfeasibleError
 from planner.evaluation.buckets.drafts import drafts_of

@@ -13,7 +13,7 @@ from planner.domain import (
     SearchJournal,
     SimplerPlan,
 )
-from planner.domain.serving.replayed import ReplayedChoice, ReplayedRates
+from planner.domain.serving.promise import ReplayedChoice, ReplayedRates
 from planner.evaluation.buckets.judging import layout_of, pooled_assignment, pooled_evaluation
 from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.replay.pooled import PooledReplay

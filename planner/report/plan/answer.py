@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from planner.domain import CostMode, Phase, Plan, Scenario
-from planner.domain.serving.replayed import ReplayedChoice, ReplayedRates
+from planner.domain.serving.promise import ReplayedChoice, ReplayedRates
 from planner.report.buckets.headline import promise_text
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import LEFT_OUT, banded_rate, counted, money, percent, rate, significant, whole

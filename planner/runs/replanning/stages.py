@@ -100,8 +100,8 @@ def _application(plan: Plan) -> str:
     }
     if scaled:
         # copies belong to the autoscaler: a sync must not set them back
-        plain = plan.scenario.deploy.target == "kubernetes"
-        group, kind = ("apps", "Deployment") if plain else ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")
+        version, kind = export.TARGETS[plan.scenario.deploy.target].scaled or ("", "")
+        group = version.partition("/")[0]
         spec["ignoreDifferences"] = [{"group": group, "kind": kind, "jsonPointers": ["/spec/replicas"]}]
         spec["syncPolicy"]["syncOptions"] = ["RespectIgnoreDifferences=true"]
     body = {

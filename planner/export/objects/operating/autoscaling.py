@@ -98,10 +98,6 @@ HPA_KIND = ("autoscaling/v2", "HorizontalPodAutoscaler")
 KEDA_KIND = ("keda.sh/v1alpha1", "ScaledObject")
 _TEMPLATES = MappingProxyType({HPA: "horizontalpodautoscaler", KEDA: "scaledobject"})
 METRIC = "wva_desired_replicas"
-SCALED: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {"kubernetes": ("apps/v1", "Deployment"), "lws": ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")}
-)
-"""Target -> version and kind of the object that runs an island alone, and has a scale subresource."""
 
 _DOWN_S = 300  # Kubernetes' own default: a copy that goes takes its loaded weights along
 _UP_S = 15
@@ -120,7 +116,8 @@ def autoscaling_files(deployment: Deployment) -> dict[str, str]:
 
 
 def _autoscaler(island: ServingIsland, deployment: Deployment, bounds: CopyBounds) -> dict[str, Any]:
-    version, kind = SCALED[deployment.target]
+    assert deployment.target.scaled is not None, "options that a target does not heed are refused"
+    version, kind = deployment.target.scaled
     return object_of(
         _TEMPLATES[deployment.options.autoscaling],
         metadata=_metadata(island, deployment),

@@ -105,7 +105,7 @@ def graph(
 
 def _annotations(deployment: Deployment) -> dict[str, str]:
     scenario = deployment.plan.scenario
-    head = {"plan": one_line(scenario.name), "model": one_line(scenario.model.name), "target": deployment.target}
+    head = {"plan": one_line(scenario.name), "model": one_line(scenario.model.name), "target": deployment.target.name}
     annotations = {f"{PREFIX}{key}": value for key, value in head.items()}
     if deployment.grid is not None:
         annotations |= {GRID_CELLS: str(len(deployment.grid.prefill.cells)), GRID_COST: repr(deployment.grid.cost)}

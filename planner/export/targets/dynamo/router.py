@@ -27,6 +27,7 @@ from typing import Any
 
 from planner.domain import PHASES, Phase, Plan, RouterBehaviour
 from planner.domain.serving.programs import PROGRAMS, Surroundings
+from planner.domain.serving.targets import Reach
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import plan_labels
 from planner.export.seams import Deployment, Endpoint, Router, RouterFiles
@@ -142,7 +143,7 @@ def _behaviour(plan: Plan, around: Surroundings, /) -> RouterBehaviour:
 
 DYNAMO = Router(
     name=NAME,
-    targets=("dynamo",),
+    needs=(Reach.GRAPH,),
     engines=("vllm", "sglang", "trtllm"),
     render=_render_nothing,
     behaviour=_behaviour,

@@ -9,7 +9,8 @@ Workers of both phases come alone, behind one frontend: beside prefill workers i
 the GlobalRouter's mode for them goes by the times that a request asks for, not by its length (README.md, "Agg Mode").
 
 GPUs of a component = replicas (copies) x nodeCount x the container's GPU limit.
-Sources: nvidia.com/v1beta1 (ai-dynamo/dynamo, deploy/operator) and examples/global_planner.
+Sources: nvidia.com/v1beta1 (ai-dynamo/dynamo, deploy/operator) and examples/global_planner; the Service of a
+component is GRAPH-COMPONENT.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ from planner.export.objects.operating.network import network_notes
 from planner.export.objects.pods import ENGINE_LABEL, check_gpus_told_apart, found_pod, island_pods
 from planner.export.objects.scheduling import packing
 from planner.export.objects.weights import weights_note
-from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
+from planner.export.seams import Deployment, Endpoint, Entry, Target, TargetFiles
 from planner.export.summary import part_path, read_part
 from planner.export.targets.dynamo.components import (
     API_VERSION,
@@ -47,6 +48,7 @@ from planner.export.targets.dynamo.engines import DYNAMO_ENGINES, started
 from planner.export.targets.dynamo.pools import PhasePools, Pool, phase_pools
 from planner.export.targets.dynamo.router import control_file, pool_graph
 
+_FRONTEND_PORT = 8000
 _PORT = 9090  # where the operator makes a worker tell its state
 _LONGEST_NAME = 42
 _WORKERS = frozenset({"worker", "prefill", "decode"})
@@ -260,6 +262,12 @@ def _rank_obstacle(_: ServingIsland, __: Deployment, /) -> str:
     return "Dynamo's own KV router chooses the rank of a worker, which needs no port"
 
 
+def _entry(entry: Entry, manifests: Sequence[Manifest], /) -> Entry:
+    """The first graph's frontend, which the operator makes a Service of."""
+    first = [graph.name for graph in manifests if graph.kind == KIND and graph.file.startswith("00-")]
+    return replace(entry, host=f"{min(first, key=len)}-frontend", port=_FRONTEND_PORT)
+
+
 DYNAMO = Target(
     name="dynamo",
     engines=tuple(DYNAMO_ENGINES),
@@ -278,4 +286,5 @@ DYNAMO = Target(
     unheeded=("compute_domains", "served_names", "monitoring", "autoscaling", "prometheus"),
     by_grid=True,
     rank_obstacle=_rank_obstacle,
+    entry=_entry,
 )

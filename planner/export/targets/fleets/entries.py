@@ -1,42 +1,23 @@
 """Where a fleet's deployments take requests, read from what their own exports wrote; and which service goes where.
 
-A deployment is reached at the Service of its router, or of Dynamo's frontend; behind a gateway it is an InferencePool,
-which the router's chart makes, or KServe. A service goes to its deployments by what each promises it, and requests
-name it where engines answer to its name: else they name the model, and the service in a header.
-
-Sources: Dynamo's operator (a component's Service is GRAPH-COMPONENT, the frontend's port 8000); KServe's controller of
-LLMInferenceServices (pool NAME-inference-pool where it starts a picker).
+A deployment is reached at the Service of its router, or where its target says; behind a gateway it is an InferencePool,
+which the router's chart makes, or the target's controller. A service goes to its deployments by what each promises it,
+and requests name it where engines answer to its name: else they name the model, and the service in a header.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from planner.domain.fleets import FleetPart, FleetPlan
 from planner.errors import ExportError, InputError
 from planner.export.checking.structure import read_manifests
-from planner.export.found import Manifest
 from planner.export.objects.router_objects import of_router
-from planner.export.routers.haproxy import HEALTH
 from planner.export.routers.llm_d import FILE as PICKER_FILE
+from planner.export.seams import Entry
 from planner.export.targets import TARGETS
 
-_FRONTEND_PORT, _FRONTEND = 8000, "-frontend"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """Where a deployment takes requests: `host` and `port` of a Service, or an InferencePool. `model`: the name by
-    which its engines know the model; `names`: of services, to which they answer, too."""
-
-    deployment: str
-    model: str
-    names: tuple[str, ...] = ()
-    host: str = ""
-    port: int = 0
-    health_path: str = HEALTH
-    pool: str = ""
 
 
 _Ways = tuple[tuple[Entry, float], ...]
@@ -84,13 +65,11 @@ def entry_of(part: FleetPart, files: Mapping[str, str], target: str, names: tupl
     """
     known = Entry(deployment=part.name, model=TARGETS[target].model_name(part.plan.scenario.model), names=names)
     manifests = [manifest for manifest, _ in read_manifests(files).sound]
-    pool = _pool(files, manifests)
-    if pool:
-        return replace(known, pool=pool)
-    graphs = [m for m in manifests if m.kind == "DynamoGraphDeployment" and m.file.startswith("00-")]
-    if graphs:
-        host = min((graph.name for graph in graphs), key=len) + _FRONTEND
-        return replace(known, host=host, port=_FRONTEND_PORT)
+    if PICKER_FILE in files:
+        return replace(known, pool=next(manifest.name for manifest in manifests if manifest.file == PICKER_FILE))
+    find = TARGETS[target].entry
+    if find is not None and (entry := find(known, manifests)) is not None:
+        return entry
     services = [m for m in manifests if m.kind == "Service" and of_router(m)]
     if not services:
         raise ExportError(
@@ -101,14 +80,6 @@ def entry_of(part: FleetPart, files: Mapping[str, str], target: str, names: tupl
     first = min(services, key=lambda service: len(service.name))
     port = int(first.body["spec"]["ports"][0]["port"])
     return replace(known, host=first.name, port=port)
-
-
-def _pool(files: Mapping[str, str], manifests: Sequence[Manifest]) -> str:
-    """The InferencePool of all islands; empty where there is none."""
-    if PICKER_FILE in files:
-        return next(manifest.name for manifest in manifests if manifest.file == PICKER_FILE)
-    services = [m for m in manifests if m.kind == "LLMInferenceService" and "router" in m.body["spec"]]
-    return f"{services[0].name}-inference-pool" if services else ""
 
 
 def service_routes(fleet_plan: FleetPlan, entries: Mapping[str, Entry]) -> tuple[ServiceRoute, ...]:

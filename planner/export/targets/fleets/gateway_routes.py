@@ -13,7 +13,8 @@ from typing import Any
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import plan_labels
 from planner.export.routers.intervals_served import server_weights
-from planner.export.targets.fleets.entries import HEADER, Entry, ServiceRoute
+from planner.export.seams import Entry
+from planner.export.targets.fleets.entries import HEADER, ServiceRoute
 from planner.export.templating import object_of
 
 API_VERSION, KIND = "gateway.networking.k8s.io/v1", "HTTPRoute"

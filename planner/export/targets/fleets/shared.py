@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from planner.domain.fleets import FleetPlan
 from planner.export.objects.names import plan_slug
-from planner.export.targets.fleets.entries import Entry, service_routes
+from planner.export.seams import Entry
+from planner.export.targets.fleets.entries import service_routes
 from planner.export.targets.fleets.front import front_files
 from planner.export.targets.fleets.gateway_routes import gateway_files
 
