@@ -4,7 +4,7 @@ priced and routed. An engine is in the suite by being registered."""
 from dataclasses import replace
 
 import pytest
-from contract_plans import PLANS
+from contract_plans import planned
 from export_plans import plan_of
 
 from planner.domain import Phase, Plan, ServerConfig
@@ -17,19 +17,20 @@ from planner.export.engines.seam import Engine, Launch, Rendezvous
 from planner.export.islands import ServingIsland, serving_islands
 from planner.files import catalog
 
-HERE = Rendezvous(leader_address="leader", pod_index="0")
-MOVED = Rendezvous(leader_address="leader", pod_index="0", port_offset=128)
+HERE = Rendezvous(leader_address="leader", pod_index="0", joined=True)
+MOVED = replace(HERE, port_offset=128)
 
 
-def islands() -> list[ServingIsland]:
+def islands(engine: str) -> list[ServingIsland]:
     """Of both phases and of one, of one pod and of several, with attention ranks and without."""
-    plans: list[Plan] = [PLANS[name]() for name in ("single nodes", "several nodes", "beside", "aggregated")]
+    names = ("single nodes", "several nodes", "beside", "aggregated")
+    plans: list[Plan] = [planned(name, engine) for name in names]
     found = [island for plan in plans for island in serving_islands(plan, "contract")]
     return list({(island.phase, island.parallel, island.batch_size): island for island in found}.values())
 
 
-ISLANDS = islands()
-CASES = [(engine, number) for engine in ENGINES for number in range(len(ISLANDS))]
+ISLANDS = {engine: islands(engine) for engine in ENGINES}
+CASES = [(engine, number) for engine in ENGINES for number in range(len(ISLANDS[engine]))]
 each_case = pytest.mark.parametrize(("engine", "number"), CASES)
 
 
@@ -37,11 +38,11 @@ def started(engine: str, number: int, rendezvous: Rendezvous = HERE) -> Launch |
     """How it starts the island; None where it says in words that it cannot."""
     refusal: ExportError | None = None
     try:
-        return engine_named(engine).launch(ISLANDS[number], rendezvous)
+        return engine_named(engine).launch(ISLANDS[engine][number], rendezvous)
     except ExportError as error:
         refusal = error
     assert (bool(refusal.message), bool(refusal.hint), refusal.exit_status) == (True, True, 3)
-    assert ISLANDS[number].id in refusal.message
+    assert ISLANDS[engine][number].id in refusal.message
     return None
 
 
@@ -60,14 +61,14 @@ def refusal_of(engine: str, launch: Launch, island: ServingIsland, more: str) ->
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_it_starts_most_of_what_is_planned(engine: str) -> None:
-    able = [number for number in range(len(ISLANDS)) if started(engine, number)]
-    assert {ISLANDS[number].phase for number in able} == {Phase.PREFILL, Phase.DECODE, Phase.MIXED}
-    assert len(able) > len(ISLANDS) / 2
+    able = [number for number in range(len(ISLANDS[engine])) if started(engine, number)]
+    assert {ISLANDS[engine][number].phase for number in able} == {Phase.PREFILL, Phase.DECODE, Phase.MIXED}
+    assert len(able) > len(ISLANDS[engine]) / 2
 
 
 @each_case
 def test_its_reader_takes_back_what_it_starts(engine: str, number: int) -> None:
-    launch, island = started(engine, number), ISLANDS[number]
+    launch, island = started(engine, number), ISLANDS[engine][number]
     if launch is None:
         return
     server = read(engine_named(engine), launch, island)
@@ -84,7 +85,7 @@ def test_its_reader_takes_back_what_it_starts(engine: str, number: int) -> None:
 
 @each_case
 def test_another_batch_is_another_command_line(engine: str, number: int) -> None:
-    launch, island = started(engine, number), ISLANDS[number]
+    launch, island = started(engine, number), ISLANDS[engine][number]
     if launch is None:
         return
     larger = replace(island, batch_size=island.batch_size * 2)
@@ -96,7 +97,7 @@ def test_another_batch_is_another_command_line(engine: str, number: int) -> None
 @each_case
 def test_a_flag_that_is_given_twice_is_refused(engine: str, number: int) -> None:
     """Engines take the last value, operators the first."""
-    launch, island = started(engine, number), ISLANDS[number]
+    launch, island = started(engine, number), ISLANDS[engine][number]
     if launch is None:
         return
     counts = {name: value for name, value in flag_pairs(launch.leader.arguments) if value.isdecimal()}
@@ -117,7 +118,7 @@ def test_copies_on_one_host_share_no_port(engine: str, number: int) -> None:
     assert not first & second
     assert launch.health_path.startswith("/")
     assert launch.rank_ports[0].number in engine_named(engine).answering_ports(launch.leader.arguments)
-    assert (launch.worker is None) == (ISLANDS[number].grouping.pods == 1)
+    assert (launch.worker is None) == (ISLANDS[engine][number].grouping.pods == 1)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -165,7 +165,7 @@ def test_a_launch_reads_back_as_its_island(engine: str, parallel: ParallelConfig
             "over 4 attention groups",
         ),
         ("sglang", "--tp-size=8 --dp-size=8 --enable-dp-attention --max-running-requests=4", "groups, got 4"),
-        ("trtllm", "--tp_size=8 --max_batch_size=8", "in full, got --tp-size"),
+        ("trtllm", "--tp_size=8 --max_batch_size=8", "in full, got --tp_size"),
         ("trtllm", "--tensor_parallel_size=8 --tensor-parallel-size=8 --max_batch_size=8", "must be given once"),
         ("trtllm", "--tensor_parallel_size=8 --max_batch_size=8 --config=x", "in full, got --config"),
         ("trtllm", '{"max_batch_size":9} --max_batch_size=8', "options must leave max_batch_size to its flag"),

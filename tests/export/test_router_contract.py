@@ -4,7 +4,7 @@ in the suite by being registered."""
 from functools import cache
 
 import pytest
-from contract_plans import aggregated_plan, single_node_plan
+from contract_plans import aggregated_plan, as_run, single_node_plan
 from export_plans import DECODE, PREFILL, plan_of
 
 from planner.domain import Plan
@@ -26,15 +26,15 @@ each_case = pytest.mark.parametrize(("router", "target", "engine", "plan"), CASE
 
 
 @cache
-def planned(name: str) -> Plan:
-    return PLANS[name]()
+def planned(name: str, engine: str = "vllm") -> Plan:
+    return as_run(PLANS[name](), engine)
 
 
 @cache
 def attempted(router: str, target: str, engine: str, plan: str) -> dict[str, str] | ExportError:
     """The files, or why there are none."""
     try:
-        return render(planned(plan), target=target, engine=engine, router=router)
+        return render(planned(plan, engine), target=target, engine=engine, router=router)
     except ExportError as error:
         return error
 
@@ -46,8 +46,8 @@ def test_it_writes_what_passes_every_check_or_says_what_to_do(router: str, targe
         assert f"Router {router}" in files.message or f"Target {target}" in files.message
         assert (bool(files.hint), files.exit_status) == (True, 3)
         return
-    assert find_faults(files, planned(plan)) == ()
-    again = render(planned(plan), target=target, engine=engine, router=router)
+    assert find_faults(files, planned(plan, engine)) == ()
+    again = render(planned(plan, engine), target=target, engine=engine, router=router)
     assert [(name, text.encode()) for name, text in again.items()] == [(n, t.encode()) for n, t in files.items()]
 
 
@@ -62,9 +62,9 @@ def test_it_says_whom_it_chooses_in_each_phase(router: str, target: str, engine:
     """Whether promises count on the same is `tests/pipeline/test_deployed_routers.py`'s."""
     if isinstance(attempted(router, target, engine, plan), ExportError):
         return
-    deployed = router_behaviour(planned(plan), router, target=target, engine=engine)
+    deployed = router_behaviour(planned(plan, engine), router, target=target, engine=engine)
     assert deployed.name == PROGRAMS[router](Surroundings(engine=engine)).name
-    for phase in {island.phase for island in planned(plan).islands if island.phase is not None}:
+    for phase in {island.phase for island in planned(plan, engine).islands if island.phase is not None}:
         assert deployed.layers(phase)
         assert deployed.words([phase])
 
@@ -76,7 +76,7 @@ def test_targets_that_it_cannot_reach_are_refused_by_those_that_it_can(router: s
     for target in set(TARGETS) - set(reached):
         engine = next(iter(TARGETS[target].engines))
         with pytest.raises(ExportError, match=f"Router {router}, target: must be") as refused:
-            render(planned("split"), target=target, engine=engine, router=router)
+            render(planned("split", engine), target=target, engine=engine, router=router)
         assert all(name in refused.value.message for name in reached)
 
 
@@ -85,7 +85,7 @@ def test_engines_that_it_does_not_know_are_refused(router: str) -> None:
     for target in ROUTERS[router].targets:
         for engine in {*ENGINES, *TARGETS[target].engines} - {*ROUTERS[router].engines}:
             with pytest.raises(ExportError, match="engine: must be"):
-                render(planned("split"), target=target, engine=engine, router=router)
+                render(planned("split", engine), target=target, engine=engine, router=router)
 
 
 def test_each_way_is_offered_and_needed() -> None:

@@ -124,11 +124,6 @@ class DeploySettings:
         last = from_hour[max(from_hour)]
         return tuple(last := from_hour.get(hour, last) for hour in range(HOURS))
 
-    @property
-    def starts_ranks(self) -> bool:
-        """Whether the target starts the ranks of several hosts by MPI, where the engine does not: Dynamo's operator."""
-        return self.target == "dynamo"
-
     def cpus(self, settings: PlacementSettings) -> int:
         """Cores that each GPU takes along."""
         return self.cpus_per_gpu if self.cpus_per_gpu is not None else settings.cpus_per_gpu or _CPUS_PER_GPU

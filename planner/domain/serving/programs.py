@@ -51,12 +51,11 @@ ENGINE_ROWS: Mapping[str, EngineRow] = MappingProxyType(
         # Ports by rank are experimental, and off.
         "sglang": EngineRow(ranks=RANKS_IN_TURN, ranks_since=None, gateway="model-gateway", paired_by_address=True),
         # pyexecutor/py_executor.py gives each attention rank as many requests; ranks have no ports.
-        "trtllm": EngineRow(ranks=_FEWEST_REQUESTS, ranks_since=None, gateway="trtllm", paired_by_address=False),
+        "trtllm": EngineRow(ranks=_FEWEST_REQUESTS, ranks_since=None, gateway="haproxy", paired_by_address=False),
     }
 )
 _STANDARD = "vllm"
 """Of a scenario that names no engine."""
-_GATEWAYS = frozenset(row.gateway for row in ENGINE_ROWS.values())
 
 
 def router_of(deploy: DeploySettings) -> str:
@@ -83,9 +82,10 @@ class Surroundings:
     @classmethod
     def of(cls, engine: EngineProfile, deploy: DeploySettings) -> "Surroundings":
         """As they will be where nothing of the plan's own servers stands against ranks as endpoints."""
-        since, target = cls(engine=engine.name or _STANDARD).row.ranks_since, target_row(deploy.target)
+        row, target = cls(engine=engine.name or _STANDARD).row, target_row(deploy.target)
+        since = row.ranks_since
         able = since is not None and version_numbers(engine.version) >= since and deploy.ranks != BY_SERVER
-        able = able and (target.named or router_of(deploy) not in _GATEWAYS)
+        able = able and (target.named or router_of(deploy) != row.gateway)
         return cls(
             engine=engine.name or _STANDARD,
             ranks=able and target.prefill_ports,

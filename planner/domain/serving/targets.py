@@ -27,6 +27,7 @@ class TargetRow:
     `prefill_ports`, `decode_ports`: its objects may name a port for each attention rank of a pod that takes prompts in,
     and of one that decodes. `named`: servers have names; else programs find pods by label, at one port each. `picks`:
     each of its objects brings a picker. `joins`: its objects join prefill with decode, so that none does both.
+    `starts_ranks`: of servers of several hosts, by MPI, where the engine does not.
     """
 
     router: str = "haproxy"
@@ -36,6 +37,7 @@ class TargetRow:
     named: bool = True
     picks: bool = False
     joins: bool = False
+    starts_ranks: bool = False
 
 
 _PROGRAMS, _NAMES, _LABELS = Reach.PROGRAMS, Reach.NAMES, Reach.LABELS
@@ -53,7 +55,7 @@ TARGET_ROWS: Mapping[str, TargetRow] = MappingProxyType(
         "script": TargetRow(offers=frozenset({_PROGRAMS, _NAMES})),
         "slurm": TargetRow(offers=frozenset({_PROGRAMS})),
         "ray": TargetRow(router="ray", offers=frozenset({Reach.SERVE})),
-        "dynamo": TargetRow(router="dynamo", offers=frozenset({Reach.GRAPH})),
+        "dynamo": TargetRow(router="dynamo", offers=frozenset({Reach.GRAPH}), starts_ranks=True),
     }
 )
 _UNKNOWN = TargetRow()

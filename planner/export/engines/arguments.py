@@ -43,15 +43,16 @@ def _is_value(word: str) -> bool:
 def disguised(arguments: Sequence[str], names: Collection[str], short: Collection[str]) -> Iterator[tuple[str, str]]:
     """Flags in another form than `read_flags` reads, in which an engine would take one of `names`: with underscores,
     cut short, or `short` (as `-tp`). Gives what must hold and what came."""
+    hyphened = {name.replace("_", "-"): name for name in names}
     for argument in arguments:
         flag = argument.partition("=")[0]
         name = flag[2:].replace("_", "-")
         if not flag.startswith("--"):
             wrong = flag in short
-        elif name in names:
-            wrong = flag != f"--{name}"
+        elif name in hyphened:
+            wrong = flag != f"--{hyphened[name]}"
         else:
-            wrong = bool(name) and (flag in short or any(full.startswith(name) for full in names))
+            wrong = bool(name) and (flag in short or any(full.startswith(name) for full in hyphened))
         if wrong:
             yield "degrees and limits must be given by the flags that the planner writes, in full", argument
 

@@ -30,14 +30,14 @@ _HTTP_PORT = 8000
 _SERVE = ("trtllm-serve", "serve")
 # $1: the options, then the command. Nothing is written into the script.
 OPTIONS_SCRIPT = 'file=$(mktemp) && printf %s "$1" >"$file" && shift && exec "$@" --config "$file"'
-_TENSOR, _PIPELINE = "tensor-parallel-size", "pipeline-parallel-size"
-_BATCH, _BUDGET = "max-batch-size", "max-num-tokens"
+_TENSOR, _PIPELINE = "tensor_parallel_size", "pipeline_parallel_size"
+_BATCH, _BUDGET = "max_batch_size", "max_num_tokens"
 _GROUPS = "enable_attention_dp"
-# as Dynamo's workers have them, with hyphens; trtllm-serve has underscores
-_READ_FLAGS = frozenset({_TENSOR, _PIPELINE, _BATCH, _BUDGET, "max-seq-len", "port"})
+# Dynamo's workers have them with hyphens
+_READ_FLAGS = frozenset({_TENSOR, _PIPELINE, _BATCH, _BUDGET, "max_seq_len", "port"})
 _OTHER_FLAGS = frozenset(
-    {f"--{name}-size" for name in ("tp", "pp", "cp", "context-parallel")}
-    | {"--config", "--extra-llm-api-options", "--extra-engine-args", "--override-engine-args", "--enable-attention-dp"}
+    {f"--{name}_size" for name in ("tp", "pp", "cp", "context_parallel")}
+    | {"--config", "--extra_llm_api_options", "--extra_engine_args", "--override_engine_args", "--enable_attention_dp"}
 )
 _LEAST_BUDGET = 256  # of a step without prompts; where there are fewer sequences, it costs nothing
 
@@ -54,7 +54,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     check_cache_format(island, profile)
     _check_ranks(island, rendezvous)
     exchange = expert_exchange(island, profile)
-    parallel = {"tensor_parallel_size": island.parallel.stage_devices}
+    parallel = {_TENSOR: island.parallel.stage_devices}
     if exchange:
         parallel["moe_expert_parallel_size"] = island.parallel.stage_devices
     budget = island.max_tokens_per_step if island.takes_prompts else max(island.decode_tokens, _LEAST_BUDGET)
@@ -62,8 +62,8 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
         ("host", "0.0.0.0"),  # noqa: S104  # the pod's own address, which the Service reaches
         ("port", _HTTP_PORT + rendezvous.port_offset),
         *parallel.items(),
-        ("max_batch_size", island.batch_size),
-        ("max_num_tokens", budget),
+        (_BATCH, island.batch_size),
+        (_BUDGET, budget),
         ("max_seq_len", island.max_model_len),
     )
     options = options_of(island, profile, exchange)
@@ -117,16 +117,16 @@ def _notes(island: ServingIsland) -> tuple[str, ...]:
 def read_server(arguments: Sequence[str], phase: Phase, /) -> ServerConfig:
     """Attention groups share the stage's GPUs; budget and batch are a group's. Flags as `trtllm-serve` has them, or
     Dynamo's workers."""
-    plain = [_with_hyphens(argument) for argument in arguments]
+    plain = [_with_underscores(argument) for argument in arguments]
     require_plain(plain, _READ_FLAGS, _OTHER_FLAGS, NAME)
     options = read_options(arguments)
     budget: dict[str, int | None] = {_BUDGET: None} if Phase.PREFILL in halves_of(phase) else {}
     degrees: dict[str, int | None] = {_TENSOR: 1, _PIPELINE: 1}
     counts = require_counts(read_flags(plain), {**degrees, _BATCH: None, **budget}, NAME)
     for key in (*degrees, _BATCH, *budget):
-        if key.replace("-", "_") in options:
+        if key in options:
             raise InputError(
-                f"Command line of {NAME}: options must leave {key.replace('-', '_')} to its flag.",
+                f"Command line of {NAME}: options must leave {key} to its flag.",
                 hint="Take it out of the options: they would win.",
             )
     gpus, groups = counts[_TENSOR], counts[_TENSOR] if options.get(_GROUPS) is True else 1
@@ -138,9 +138,9 @@ def read_server(arguments: Sequence[str], phase: Phase, /) -> ServerConfig:
     )
 
 
-def _with_hyphens(argument: str) -> str:
+def _with_underscores(argument: str) -> str:
     name, equals, value = argument.partition("=")
-    return f"{name.replace('_', '-')}{equals}{value}" if name.startswith("--") else argument
+    return f"--{name[2:].replace('-', '_')}{equals}{value}" if name.startswith("--") else argument
 
 
 def _answering_ports(arguments: Sequence[str], /) -> tuple[int, ...]:

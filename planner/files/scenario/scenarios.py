@@ -26,6 +26,7 @@ from planner.domain import (
 from planner.domain.changes import ChangePolicy
 from planner.domain.serving.promise import PromiseSettings
 from planner.domain.serving.routing import DEFAULT_SERVING, SIMPLICITY, ServingForm
+from planner.domain.serving.targets import target_row
 from planner.errors import InputError
 from planner.files.cluster.clusters import read_cluster
 from planner.files.disk.documents import input_hash, read_yaml
@@ -239,7 +240,7 @@ def _question(
     cost, cost_inputs = read_cost(cost_section, base, model)
     engine = require_loaded(document, read_engine(document), model)
     deploy = read_record(DeploySettings, document.section("deploy", optional=True))
-    engine = replace(engine, spans_hosts=engine.spans_hosts or deploy.starts_ranks)
+    engine = replace(engine, spans_hosts=engine.spans_hosts or target_row(deploy.target).starts_ranks)
     cost = replace(cost, engine=engine.measured_as)
     model = replace(model, kv_bytes=cost.kv_cache_dtype.element_bytes(model.kv_bytes))
     if model.stateful:
