@@ -170,10 +170,7 @@ def command(
             as_json=json,
         )
         return
-    if queues:
-        raise InputError(
-            "--queues: goes with the folder of a fleet, got a run.", hint="Give --queue NAME for one plan."
-        )
+    _refuse_queues(queues)
     plan = saved_runs.read_run(run)
     options = export_options(
         policies.applied_to(plan.scenario.deploy),
@@ -211,6 +208,13 @@ def command(
     options = _scheduled(plan, schedule, options, engine)
     rendered = _rendered(plan, engine, options, grid_cells, schemas, topology_objects=topology_objects)
     _write(out, rendered, force=force, as_json=json)
+
+
+def _refuse_queues(queues: object) -> None:
+    if queues:
+        raise InputError(
+            "--queues: goes with the folder of a fleet, got a run.", hint="Give --queue NAME for one plan."
+        )
 
 
 def _scheduled(plan: "Plan", schedule: Path | None, options: "DeploySettings", engine: str) -> "DeploySettings":

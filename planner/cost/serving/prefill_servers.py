@@ -45,7 +45,7 @@ from planner.cost.service_levels import nic_s, transfer_ms
 from planner.cost.serving.buckets import Buckets, Levels, pool_rps
 from planner.cost.serving.paced import paced
 from planner.cost.serving.remembered import remembered
-from planner.cost.serving.step_curves import STEP_TOKENS, StepCurves
+from planner.cost.serving.step_curves import STEP_TOKENS, MixedSteps, StepCurves
 from planner.cost.serving.waits import POISSON, Arrivals, FullRanks, RestOfStep, WaitTail, late_share, wait_tail
 from planner.cost.step import Steps
 from planner.domain import ParallelConfig, Phase, ServerConfig
@@ -193,7 +193,7 @@ class PrefillServers:
         full, carried = self.full_rps(buckets), buckets.rps_of(self.nic_s)
         if not levels.bounds_ttft:
             return np.minimum(full, carried)
-        low, width, mix = np.zeros(full.shape), full.copy(), _Mix.of(self, buckets)
+        low, width, mix = np.zeros(full.shape), full.copy(), MixedSteps.of(self.fresh, self.step_ms, buckets)
         # One server alone is tried at many rates at once: an array of one number takes as long as one of fifteen.
         bits = AT_ONCE if len(full) == 1 else 1
         for _ in range(math.ceil(halvings / bits)):
@@ -214,7 +214,7 @@ class PrefillServers:
         full: Array,
         all_rps: Array,
         arrivals: Arrivals,
-        mix: "_Mix",
+        mix: MixedSteps,
     ) -> Array:
         service, rho, tail, rest_of_step = self.queue(buckets, rate, full, all_rps, arrivals, mix)
         slack = levels.ttft_ms - levels.first_step_ms - service  # (servers, buckets, ranges)
@@ -231,13 +231,13 @@ class PrefillServers:
         full: Array,
         together_rps: Array,
         arrivals: Arrivals = POISSON,
-        mix: "_Mix | None" = None,
+        mix: MixedSteps | None = None,
     ) -> tuple[Array, Array, WaitTail, RestOfStep]:
         """TTFT without waits and first decode step (servers, buckets, ranges), rho, the tail of the wait and the rest
         of the step under way (servers, buckets).
 
         `mix`: of the buckets, where it is known."""
-        mix = _Mix.of(self, buckets) if mix is None else mix
+        mix = MixedSteps.of(self.fresh, self.step_ms, buckets) if mix is None else mix
         m1, m2, times = mix.m1, mix.m2, StepCurves.of(mix.step_ms, rate.shape)
         rho = np.divide(rate, full, out=np.ones(rate.shape), where=full > 0)
         ranks = self._full_ranks(rate, times, m1) if arrivals.in_turn else None
@@ -257,7 +257,7 @@ class PrefillServers:
     def usual_rest_ms(self, buckets: Buckets, rate: Array) -> Array:
         """Mean rest of the step under way at `rate`, shape (servers, buckets): of steps as they usually are, where what
         is told of tails goes by those that long prompts make."""
-        mix = _Mix.of(self, buckets)
+        mix = MixedSteps.of(self.fresh, self.step_ms, buckets)
         step, _ = self._step_ms(rate, StepCurves.of(mix.step_ms, rate.shape), mix.m1, mix.m2, np.zeros(rate.shape))
         cycle = step / (self.pace * self._column([config.parallel.pp for config in self.configs]))
         return np.asarray(np.minimum(1.0, rate * cycle / MS_PER_S) * cycle / 2)
@@ -310,28 +310,6 @@ class PrefillServers:
             mean_rank, full = times.at(both)
             step = (full + mean_rank) / 2
         return step, mean_rank
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Mix:
-    """What buckets ask of servers at any rate: t(n) (`step_ms`, shape (servers, buckets, tokens)), m1 and m2 (shape
-    (servers, buckets))."""
-
-    step_ms: Array
-    m1: Array
-    m2: Array
-
-    @classmethod
-    def of(cls, servers: PrefillServers, buckets: Buckets) -> "_Mix":
-        """The buckets' to these servers."""
-        work = buckets.weights * servers.fresh[:, None]  # (servers or 1, buckets, ranges)
-        mix = work / work.sum(axis=-1)[..., None]
-        alike = len(mix) == 1
-        return cls(
-            step_ms=np.einsum("bj,ojt->obt" if alike else "obj,ojt->obt", mix[0] if alike else mix, servers.step_ms),
-            m1=np.stack([buckets.weights @ row for row in servers.fresh]),
-            m2=np.stack([buckets.weights @ row**2 for row in servers.fresh]),
-        )
 
 
 def _priced(

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.arrays import Array
+from planner.cost.serving.buckets import Buckets
 
 STEP_TOKENS = (64, 256, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 """Tokens of a rank and step at which step times are known; in between they are interpolated."""
@@ -38,3 +39,25 @@ class StepCurves:
         place = self.origin + cell
         part = (tokens - _GRID.take(cell)) / _WIDTHS.take(cell)
         return np.asarray(self.before.take(place) + part * self.rises.take(place))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixedSteps:
+    """What buckets ask of servers at any rate: t(n) (`step_ms`, shape (servers, buckets, tokens)), and m1 and m2 of
+    their prompts' fresh tokens (shape (servers or 1, buckets))."""
+
+    step_ms: Array
+    m1: Array
+    m2: Array
+
+    @classmethod
+    def of(cls, fresh: Array, step_ms: Array, buckets: Buckets) -> "MixedSteps":
+        """`fresh`: tokens of each range, shape (servers or 1, ranges); `step_ms`: shape (servers, ranges, tokens)."""
+        work = buckets.weights * fresh[:, None]  # (servers or 1, buckets, ranges)
+        mix = work / work.sum(axis=-1)[..., None]
+        alike = len(mix) == 1
+        return cls(
+            step_ms=np.einsum("bj,ojt->obt" if alike else "obj,ojt->obt", mix[0] if alike else mix, step_ms),
+            m1=np.stack([buckets.weights @ row for row in fresh]),
+            m2=np.stack([buckets.weights @ row**2 for row in fresh]),
+        )
