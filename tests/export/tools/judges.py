@@ -219,6 +219,14 @@ def helm(files: Files) -> Judged:
     return Judged(count=len(values), refused=tuple(refused))
 
 
+def release_objects(values: str) -> str:
+    """What Helm makes of a release's values, as text."""
+    with tempfile.TemporaryDirectory() as scratch:
+        chart, path = _chart(Path(scratch)), Path(scratch, "values.yaml")
+        path.write_text(values, encoding="utf-8")
+        return _run(program("helm"), "template", "release", chart, "--values", path).stdout
+
+
 def _chart(scratch: Path) -> Path:
     """Our templates beside the chart's own schema and default values."""
     chart = scratch / "llm-d-modelservice"

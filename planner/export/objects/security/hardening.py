@@ -18,13 +18,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.domain import ModelSpec
-from planner.export.objects.security.exemptions import CAPABILITIES, ROOT, WRITABLE, Exemption
+from planner.export.objects.security.exemptions import CAPABILITIES, HOST_PATH, ROOT, WRITABLE, Exemption
 
 GROUP = 2000
 HOME_PATH, TMP_PATH = "/home/engine", "/tmp"  # noqa: S108  # a mount point of the pod's own
 HOME_GIB, TMP_GIB = 32, 16
-SMALL_GIB = 1
-"""Of /tmp in containers that run a command or a router."""
 _DOWNLOADED = 1.2  # partial files of a download, as in a volume for the model
 _HOME, _TMP = "home", "tmp"
 
@@ -43,8 +41,8 @@ def confined(
     if ROOT not in opened:
         context["runAsNonRoot"] = True
         context |= {} if user is None else {"runAsUser": user, "runAsGroup": group}
-    elif adds or CAPABILITIES in opened:
-        context["runAsUser"] = 0  # an image may have another user
+    elif opened & {CAPABILITIES, HOST_PATH}:
+        context["runAsUser"] = 0  # the image may have another user, whom that would not help
     added = {"add": list(adds)} if adds else {}
     return context | {"capabilities": {"drop": ["ALL"], **added}, "seccompProfile": {"type": "RuntimeDefault"}}
 
