@@ -3,6 +3,9 @@ router's programs on its first host.
 
 The scripts are those that people start by hand; the job (`templates/slurm.sh`) does that for them. Hosts are known only
 once it runs, so that the router's files name copies as they do for people, and the job puts hosts in their place.
+
+Tried with Slurm 22.05.8 itself, on one machine with ten hosts of no GPUs: several components and one, copies that share
+hosts, a copy that ended, scancel, and the signal before the end of its time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
