@@ -44,6 +44,15 @@ def test_runs_are_ranked_and_come_as_commands(planner: Command, rivals: Path) ->
     assert any(line.startswith("vllm bench serve --backend openai ") for line in lines)
 
 
+def test_the_scenarios_engine_is_measured(planner: Command, rivals: Path) -> None:
+    """Measurements call TensorRT-LLM otherwise than exports do."""
+    rivals.write_text(f"{RIVALS}engine: trtllm\n")
+    answer = planner("cost", "measure", rivals, "--draws", 16, "--runs", 1, "--json")
+    assert (answer.status, answer.err) == (EXIT_DONE, "")
+    (run,) = answer.json["runs"]
+    assert "trtllm-serve" in shlex.split(run["serve"][0])
+
+
 def test_json_has_the_same_rows(planner: Command, rivals: Path) -> None:
     options = ("--draws", 16, "--runs", 2, "--engine", "sglang", "--tool", "aiperf", "--json")
     found = planner("cost", "measure", rivals, *options).json

@@ -55,7 +55,7 @@ def test_phases_differ_as_upstreams_examples_do() -> None:
     for other in (decode, mixed):
         assert "disable_overlap_scheduler" not in other
         assert other["cuda_graph_config"] == {"enable_padding": True, "max_batch_size": 48}
-    assert [row.get("enable_chunked_prefill") for row in (prefill, decode, mixed)] == [True, None, True]
+    assert [row.get("enable_chunked_prefill") for row in (prefill, decode, mixed)] == [True] * 3
     assert [row.get("cache_transceiver_config", {}).get("backend") for row in (prefill, decode, mixed)] == [
         *("NIXL", "NIXL", None)
     ]

@@ -33,7 +33,7 @@ def command(
 
     export.require_tools(engine or "vllm", tool)  # fails before the work, not after it
     read = _read(scenario)
-    measured = engine or read.cost.engine or "vllm"
+    measured = engine or read.engine.name or "vllm"
     export.require_tools(measured, tool)
 
     def commands_of(run: "ProposedRun") -> "BenchmarkCommands":

@@ -5,7 +5,7 @@ holds; or, one by one, flags of Dynamo's workers (`--trtllm.kv_cache_config.dtyp
 |---|---|
 | kv_cache_config.free_gpu_memory_fraction | f of what weights and buffers W leave: f (M - W) >= f M - W, the planned |
 | enable_attention_dp | attention groups |
-| enable_chunked_prefill | prompts ride with answers by chunks, or go beyond the token budget |
+| enable_chunked_prefill | prompts ride with answers by chunks, and may be longer than the token budget |
 | moe_config | the kernels of experts, and how many are there twice |
 | cache_transceiver_config | caches are handed over |
 | disable_overlap_scheduler | of context servers, as all of upstream's examples have it |
@@ -40,11 +40,10 @@ def options_of(island: ServingIsland, profile: EngineProfile, exchange: ExpertEx
     cache: Options = {"free_gpu_memory_fraction": ENGINE_MEMORY_SHARE}
     if island.model.kv_bytes == 1:
         cache["dtype"] = "fp8"
-    options: Options = {"return_perf_metrics": True, "enable_iter_perf_stats": True, "kv_cache_config": cache}
+    shown = {"return_perf_metrics": True, "enable_iter_perf_stats": True}
+    options: Options = {**shown, "kv_cache_config": cache, "enable_chunked_prefill": True}
     if island.parallel.dp > 1:
         options["enable_attention_dp"] = True
-    if island.takes_prompts:
-        options["enable_chunked_prefill"] = True
     if island.model.experts:
         options["moe_config"] = {"backend": _expert_kernels(island)}
     if exchange and exchange.redundant_experts and island.model.architecture not in profile.layers.without_redundant:
