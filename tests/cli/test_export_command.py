@@ -7,7 +7,6 @@ import pytest
 import yaml
 from command_line import Command
 
-from planner.cli.plan import export as export_cli
 from planner.export import TARGETS
 
 
@@ -160,8 +159,9 @@ def test_options_reach_the_manifests(planner: Command, run: Path) -> None:
 
 
 def test_the_help_names_every_target(planner: Command) -> None:
-    assert set(re.split(r", | or ", export_cli.TARGETS)) == set(TARGETS)
-    assert planner("export", "--help").status == 0
+    answer = planner("export", "--help")
+    assert answer.status == 0
+    assert all(re.search(rf"\b{name}\b", answer.out) for name in TARGETS)
 
 
 def test_images_are_pinned_by_a_file_that_has_all_of_them(planner: Command, run: Path) -> None:

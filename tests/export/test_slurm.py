@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from contract_plans import placed_plan, single_node_plan
+from contract_plans import placed_plan, planned, single_node_plan
 from export_plans import PREFILL, example_plan, island, plan_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -170,7 +170,7 @@ def test_two_processes_of_one_name_are_refused() -> None:
 
 @pytest.mark.parametrize("engine", TARGETS["slurm"].engines)
 def test_the_plan_is_read_back(engine: str) -> None:
-    plan = example_plan()
+    plan = planned("single nodes", engine)
     files = render(plan, target="slurm", engine=engine)
     found, expected = read_plan(files), summarize_plan(plan, engine=engine, target="slurm")
     assert [(i.id, i.size) for i in found.islands] == [(i.id, i.size) for i in expected.islands]
