@@ -207,8 +207,9 @@ def _draft_refusals(query: _Query) -> Iterator[str]:
 def _format_refusals(query: _Query) -> Iterator[str]:
     gpu, model, profile = query.context.gpu, query.context.model, query.profile
     for weights in model.weight_formats:
-        if profile.arithmetic(gpu, weights) is None:
-            yield f"{profile} loads no {weights} weights on {gpu.name}"
+        if profile.arithmetic(gpu, weights, blocks=model.weight_block > 0) is None:
+            scaled = " with scales by block" * (model.weight_block > 0)
+            yield f"{profile} loads no {weights} weights{scaled} on {gpu.name}"
     if not profile.takes_method(gpu, model.quantization):
         yield f"{profile} loads no weights of quant_method {model.quantization} on {gpu.name}"
     if not profile.reads_cache(gpu, model):

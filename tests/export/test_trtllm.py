@@ -12,6 +12,8 @@ from export_plans import MODEL, gpu, island, plan_of, route
 from quick_yaml import load_documents
 
 import planner as api
+from planner.cost.device import CostContext
+from planner.cost.engine_rules import refusals
 from planner.domain import CostSettings, ModelSpec, ParallelConfig, Phase, Plan, RouterPolicy, halves_of
 from planner.domain.model import WeightFormat
 from planner.errors import ExportError, InputError
@@ -217,6 +219,26 @@ def test_rates_are_those_of_its_own_runs() -> None:
     assert own.scenario.cost.engine == load_engine("trtllm").measured_as == "trt"
     assert other.scenario.cost.engine == load_engine("vllm").measured_as == "vllm"
     assert own.throughput_rps != other.throughput_rps
+
+
+@pytest.mark.parametrize(
+    ("kind", "weights", "block", "taken"),
+    [
+        ("L40S", WeightFormat.FP8, 0, True),
+        ("L40S", WeightFormat.FP8, 128, False),
+        ("H20", WeightFormat.FP8, 128, True),
+        ("RTX-PRO-6000", WeightFormat.FP8, 128, False),
+        ("A100", WeightFormat.FP8, 0, False),
+        ("A100", WeightFormat.INT4, 0, True),
+        ("DGX-B200", WeightFormat.INT4, 0, False),
+        ("H200", WeightFormat.NVFP4, 0, False),
+    ],
+)
+def test_formats_are_those_of_upstreams_matrix(kind: str, weights: WeightFormat, block: int, taken: bool) -> None:
+    model = replace(FP8, formats=(weights,), weight_block=block, kv_bytes=2.0)
+    context = CostContext(gpu=load_gpu_spec(kind), model=model, settings=CostSettings())
+    told = refusals(context, Phase.DECODE, ONES, load_engine("trtllm"))
+    assert any(f"loads no {weights} weights" in sentence for sentence in told) is not taken
 
 
 def test_metrics_are_asked_of_versions_that_have_them() -> None:

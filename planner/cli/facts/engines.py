@@ -53,7 +53,8 @@ def _rules(profile: "EngineProfile") -> _Rows:
     yield from _server_rules(profile)
     for rule in profile.precisions:
         gpus = ", ".join(rule.families) or f"compute capability {rule.from_capability:.1f} and above"
-        yield "weights", f"{rule.format} on {rule.vendor}, {gpus}: {rule.arithmetic.replace('_', ' ')}"
+        whole = "" if rule.blocks else ", not with scales by block"
+        yield "weights", f"{rule.format} on {rule.vendor}, {gpus}: {rule.arithmetic.replace('_', ' ')}{whole}"
     for method in profile.methods:
         yield "weights", f"none of quant_method {', '.join(method.without)} on {method.vendor}"
     for pair in profile.transfer:

@@ -137,6 +137,7 @@ class PrecisionRule:
     arithmetic: Arithmetic
     from_capability: Annotated[float, Bounds(low=0, high=100), Key("CUDA's; 0: any")] = 0.0
     families: Annotated[tuple[str, ...], Key("families of GPU types; empty: all")] = ()
+    blocks: Annotated[bool, Key("with scales by block, too")] = True
 
     def holds(self, gpu: GpuSpec) -> bool:
         """Whether `gpu` is one of them; where nobody told its capability or family, it is taken to be."""
@@ -213,11 +214,13 @@ class EngineProfile:
         images = dict(self.images)
         return images.get(gpu.family) or images.get(gpu.vendor.upper(), "")
 
-    def arithmetic(self, gpu: GpuSpec, weights: WeightFormat) -> Arithmetic | None:
-        """What becomes of such weights on `gpu`; None where they cannot be loaded."""
+    def arithmetic(self, gpu: GpuSpec, weights: WeightFormat, *, blocks: bool = False) -> Arithmetic | None:
+        """What becomes of such weights on `gpu`, `blocks`: with scales by block; None where they cannot be loaded."""
         if not self.precisions:
             return Arithmetic.NATIVE
-        rules = [rule for rule in self.precisions if rule.format is weights and rule.holds(gpu)]
+        rules = [
+            rule for rule in self.precisions if rule.format is weights and rule.holds(gpu) and rule.blocks >= blocks
+        ]
         return next((rule.arithmetic for rule in rules), None)
 
     def takes_method(self, gpu: GpuSpec, quantization: str) -> bool:
