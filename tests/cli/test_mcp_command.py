@@ -30,6 +30,8 @@ from planner.cli.docs.markdown_pages import guide_text
 from planner.errors import InputError, PlannerError
 from planner.plans.provenance import planner_version
 
+pytestmark = pytest.mark.usefixtures("all_draws")  # as the server has, a process of its own
+
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = {"model": "gpt-oss-20b", "workload": "normal-500-2000"}
 OFFER = "gpus:\n  H100: {usd_per_hour: 3, count: 2}\n"

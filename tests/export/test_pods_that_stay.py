@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from contract_plans import placed_plan, single_node_plan
+from contract_plans import as_run, placed_plan, single_node_plan
 from export_plans import PREFILL
 from quick_yaml import load_documents
 
@@ -78,7 +78,8 @@ def scaled() -> Plan:
 @pytest.mark.parametrize("changed", [dearer, scaled])
 @pytest.mark.parametrize(("target", "engine"), PAIRS)
 def test_prices_rates_and_copies_replace_no_pod(target: str, engine: str, changed: Any) -> None:
-    plans = (single_node_plan(), changed())  # a router that names servers is told of a copy less, so without one
+    # a router that names servers is told of a copy less, so without one
+    plans = [as_run(plan, engine) for plan in (single_node_plan(), changed())]
     before, after = (render(plan, target=target, engine=engine, router="none") for plan in plans)
     assert before != after
     assert len(pod_parts(before)) >= 3

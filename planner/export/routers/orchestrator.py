@@ -13,6 +13,7 @@ import json
 from collections.abc import Sequence
 
 from planner.errors import ExportError
+from planner.export.options import chosen_image
 from planner.export.routers.gateways import Gateway, program_name
 from planner.export.routers.intervals_served import answer_timeout_s
 from planner.export.seams import CONFIG_FOLDER, Deployment, Endpoint, RouterProcess
@@ -47,10 +48,10 @@ def orchestrator_process(deployment: Deployment, _: Sequence[Endpoint], gateway:
     }
     name = program_name(deployment, gateway.suffix)
     file = f"{name}.pairs"
-    images = {key.upper(): image for key, image in deployment.options.images}
+    image = deployment.engine.images["NVIDIA"]
     return RouterProcess(
         name=name,
-        image=images.get("NVIDIA", deployment.engine.images["NVIDIA"]),
+        image=chosen_image(deployment.options, "NVIDIA", image) or image,
         command=(
             *("trtllm-serve", "disaggregated", "-c", f"{CONFIG_FOLDER}/{file}"),
             *("-t", str(_STARTUP_S), "-r", str(timeout), "-l", "warning"),
