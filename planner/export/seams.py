@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from planner.domain import ModelSpec, Phase, Plan, RouterBehaviour, RouterGrid
 from planner.domain.serving.deploy import COUNTS_BYTES
-from planner.domain.serving.programs import Surroundings
+from planner.domain.serving.programs import ENGINE_ROWS, Surroundings
 from planner.domain.serving.targets import TARGET_ROWS, Reach, TargetRow, target_row
 from planner.export.engines.seam import Engine, Launch
 from planner.export.found import Kind, Manifest
@@ -288,10 +288,10 @@ class NetworkFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A kind of deployment: the engines that it can start, its files, and how its own kinds of object are read back.
+    """A kind of deployment: the engines that it can start (unsaid: whatever it is told), its files, and how its own
+    kinds of object are read back.
 
     Kinds that every target may emit (Service, ConfigMap and so on) are in `checking.structure` and need not be listed.
-    `checks` look at what only this target knows of (see `CheckObjects`); they run on every folder.
     `unheeded`: names of options that nothing in its files can carry; `own`: of those that no other target's can.
     `by_grid`: its routers know a uniform grid of lengths and no shares, so plans are brought onto one first.
     `applied`: its files are Kubernetes objects, the routing table among them; else that is a file for people to read.
@@ -305,8 +305,8 @@ class Target:
     """
 
     name: str
-    engines: tuple[str, ...]
     manifests: RenderManifests
+    engines: tuple[str, ...] = tuple(ENGINE_ROWS)
     kinds: tuple[Kind, ...] = ()
     unheeded: tuple[str, ...] = ("namespace",)
     own: tuple[str, ...] = ()

@@ -323,7 +323,6 @@ def _template(manifest: Manifest, role_name: str) -> dict[str, Any]:
 
 DISAGGREGATED_SET = Target(
     name="disaggregatedset",
-    engines=("vllm", "sglang", "trtllm"),
     manifests=_manifests,
     pods_of=island_pods,
     kinds=(

@@ -125,7 +125,6 @@ def _workloads(manifest: Manifest) -> tuple[FoundWorkload, ...]:
 
 KUBERNETES = Target(
     name="kubernetes",
-    engines=("vllm", "sglang", "trtllm"),
     manifests=_manifests,
     unheeded=("namespace", "compute_domains"),
     pods_of=island_pods,

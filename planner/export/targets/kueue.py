@@ -256,7 +256,6 @@ _UNHEEDED = (
 
 KUEUE = Target(
     name="kueue",
-    engines=("vllm", "sglang", "trtllm"),
     manifests=_manifests,
     kinds=tuple(
         Kind(api_version=API_VERSION, kind=kind, schema=f"{kind.lower()}.json", inventory=True)

@@ -184,7 +184,6 @@ def found_group(
 
 LWS = Target(
     name="lws",
-    engines=("vllm", "sglang", "trtllm"),
     manifests=_manifests,
     pods_of=island_pods,
     kinds=(

@@ -360,7 +360,6 @@ def _router_steps(files: Mapping[str, str]) -> Iterator[Step]:
 LAUNCH_KIND = Kind(kind=KIND, schema="launch_script.json", files="*.sh", parse=_parsed, workloads=_workloads)
 SCRIPT = Target(
     name="script",
-    engines=("vllm", "sglang", "trtllm"),
     manifests=_manifests,
     kinds=(LAUNCH_KIND,),
     unheeded=UNHEEDED,

@@ -126,7 +126,6 @@ def _steps(files: Mapping[str, str], /) -> tuple[Step, ...]:
 
 SLURM = Target(
     name="slurm",
-    engines=("vllm", "sglang", "trtllm"),
     manifests=_manifests,
     kinds=(LAUNCH_KIND, Kind(kind=KIND, schema="slurm_job.json", files="*.sbatch", parse=_parsed)),
     unheeded=tuple(name for name in UNHEEDED if name not in ("cpus_per_gpu", "memory_gib_per_gpu")),
