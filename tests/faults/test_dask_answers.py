@@ -17,6 +17,8 @@ from planner.runs.batches.jobs import Job, Outcome, with_content
 from planner.runs.batches.local import SerialExecutor
 from planner.runs.batches.running import run_job
 
+pytestmark = pytest.mark.usefixtures("all_draws")  # as workers have, processes of their own
+
 SMALL = """\
 name: small
 model: deepseek-v3

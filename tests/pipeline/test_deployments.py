@@ -148,6 +148,7 @@ def test_few_cells_cost_more_and_say_so(example: Plan) -> None:
     assert list(coarse.files) == [
         "00-frontend.yaml",
         "routing.yaml",
+        "network-policies.yaml",
         "disruption-budgets.yaml",
     ]  # one pool a phase: no GlobalRouter
     model = example.scenario.model

@@ -27,12 +27,12 @@ def of_fleet(folder: Path | None) -> bool:
     return folder is not None and (holds_fleet(folder) or folder.name == FLEET_FILE)
 
 
-def refuse_options(context: typer.Context, taken: Collection[str], hint: str) -> None:
+def refuse_options(context: typer.Context, accepted: Collection[str], hint: str) -> None:
     """Raises InputError where an option was typed that a fleet does not take."""
     typed = [
         f"--{name.replace('_', '-')}"
         for name in sorted(context.params)
-        if name not in (*_ALWAYS, *taken)
+        if name not in (*_ALWAYS, *accepted)
         and (source := context.get_parameter_source(name)) is not None
         and source.name == "COMMANDLINE"
     ]

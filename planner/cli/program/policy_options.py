@@ -38,5 +38,5 @@ class PolicyOptions:
             "api_key_secret": self.api_key_secret,
             "client_namespaces": tuple(self.client_namespace or ()),
         }
-        kept = settings.network_policies and not self.no_network_policies
-        return replace(settings, **{key: value for key, value in typed.items() if value}, network_policies=kept)  # type: ignore[arg-type]
+        policies = settings.network_policies and not self.no_network_policies
+        return replace(settings, **{key: value for key, value in typed.items() if value}, network_policies=policies)  # type: ignore[arg-type]

@@ -105,9 +105,9 @@ def command(
     from planner.workload import summarize
 
     if fleet_folders.of_fleet(scenario):
-        taken = ("scenario", "days", "headroom", "replay", "bursty", "requests", "seeds")
+        accepted = ("scenario", "days", "headroom", "replay", "bursty", "requests", "seeds")
         hint = "Rates, prices and times of changes stand in the fleet's file; plan it again with others."
-        fleet_folders.refuse_options(context, taken, hint)
+        fleet_folders.refuse_options(context, accepted, hint)
         replays = (BURSTS if bursty else 1.0, requests, read_seeds(seeds)) if replay else None
         fleet_folders.schedule_fleet(
             scenario, out, days=days, headroom=headroom, replay=replays, force=force, as_json=json, quiet=quiet
