@@ -41,11 +41,14 @@ class Deployment:
 
     @property
     def surroundings(self) -> Surroundings:
-        """What a router's choice depends on; ranks count as its endpoints where those of all servers are."""
+        """What a router's choice depends on; ranks count as its endpoints where those of all servers are, of an engine
+        that has ports for them."""
         decoding = [island for island in self.islands if island.phase is Phase.DECODE]
         taking = [island for island in self.islands if island.phase is not Phase.DECODE]
+        has_ports = ENGINE_ROWS[self.engine.name].ranks_since is not None
         ranks, decode_ranks = (
-            all(island.by_rank or island.parallel.dp == 1 for island in islands) for islands in (taking, decoding)
+            has_ports and all(island.by_rank or island.parallel.dp == 1 for island in islands)
+            for islands in (taking, decoding)
         )
         return Surroundings(
             engine=self.engine.name,

@@ -1,17 +1,20 @@
 """What every router owes: on each target that it reaches, for each engine that it knows, the same promises. A router is
 in the suite by being registered."""
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
 from contract_plans import aggregated_plan, as_run, single_node_plan
 from export_plans import DECODE, PREFILL, plan_of
 
-from planner.domain import Plan
+from planner.domain import DeploySettings, ParallelConfig, Plan
 from planner.domain.serving.programs import PROGRAMS, Surroundings
 from planner.domain.serving.targets import TARGET_ROWS, Reach
 from planner.errors import ExportError
 from planner.export import ENGINES, ROUTERS, TARGETS, find_faults, render, router_behaviour
+from planner.export.manifests import deployment_of
+from planner.files import catalog
 
 PLANS = {"split": single_node_plan, "aggregated": aggregated_plan, "one pair": lambda: plan_of((PREFILL, DECODE))}
 CASES = [
@@ -93,3 +96,13 @@ def test_each_way_is_offered_and_needed() -> None:
     assert {way for router in ROUTERS.values() for way in router.needs} == set(Reach)
     assert {row.router for row in TARGET_ROWS.values()} <= set(ROUTERS)
     assert set(ROUTERS) == set(PROGRAMS)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_servers_of_one_rank_are_endpoints_as_the_promise_counts_on(engine: str) -> None:
+    """Else every export would warn of a router that chooses otherwise than planned."""
+    one_rank = ParallelConfig(tp=8, dp=1)
+    plan = plan_of(tuple(replace(island, size=8, parallel=one_rank) for island in (PREFILL, DECODE)))
+    around = deployment_of(plan, target="lws", engine=engine).surroundings
+    planned_around = Surroundings.of(catalog.engine(engine), DeploySettings(target="lws"))
+    assert (around.ranks, around.decode_ranks) == (planned_around.ranks, planned_around.decode_ranks)
