@@ -295,7 +295,7 @@ class Target:
     kinds of object are read back.
 
     Kinds that every target may emit (Service, ConfigMap and so on) are in `checking.structure` and need not be listed.
-    `unheeded`: names of options that nothing in its files can carry; `own`: of those that no other target's can.
+    `unheeded`: names of options that nothing in its files can carry; `options`: of those that no other target's can.
     `by_grid`: its routers know a uniform grid of lengths and no shares, so plans are brought onto one first.
     `applied`: its files are Kubernetes objects, the routing table among them; else that is a file for people to read.
     `named`: engines are started with the model's own name; else they know it by where they load it from.
@@ -312,7 +312,7 @@ class Target:
     engines: tuple[str, ...] = tuple(ENGINE_ROWS)
     kinds: tuple[Kind, ...] = ()
     unheeded: tuple[str, ...] = ("namespace",)
-    own: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
     by_grid: bool = False
     applied: bool = True
     named: bool = False

@@ -38,7 +38,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
 def unheeded_by(target: Target) -> tuple[str, ...]:
     """Names of options that nothing in the target's files can carry: its `unheeded`, and what others have for
     themselves."""
-    theirs = (name for other in TARGETS.values() if other is not target for name in other.own)
+    theirs = (name for other in TARGETS.values() if other is not target for name in other.options)
     return (*target.unheeded, *theirs)
 
 

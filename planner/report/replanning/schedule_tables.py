@@ -80,7 +80,7 @@ def costs(schedule: Schedule) -> Table[tuple[str, float]]:
 def followers(schedule: Schedule) -> Table[LoopResult]:
     """The schedule beside fleets whose copies follow the load; none where that was not asked for."""
     static = LoopResult(name="the cheapest plan, all the time", usd=schedule.static_usd, within=1.0, started=0)
-    own = LoopResult(name="this schedule", usd=schedule.usd, within=schedule.within_share, started=0)
+    scheduled = LoopResult(name="this schedule", usd=schedule.usd, within=schedule.within_share, started=0)
     columns: tuple[Column[LoopResult], ...] = (
         Column("fleet", lambda row: row.name),
         Column("usd", lambda row: row.usd, _six_digits, "USD"),
@@ -88,7 +88,7 @@ def followers(schedule: Schedule) -> Table[LoopResult]:
         Column("within", lambda row: row.within, title="requests within levels", unit="%"),
         Column("started", lambda row: row.started, "{:,}".format, "copies started"),
     )
-    return table_of(columns, (static, own, *schedule.autoscaled) if schedule.autoscaled else ())
+    return table_of(columns, (static, scheduled, *schedule.autoscaled) if schedule.autoscaled else ())
 
 
 _six_digits = "{:,.6g}".format

@@ -82,10 +82,10 @@ def _comments(deployment: Deployment, facts: NetworkFacts, processes: Sequence[R
     entry = "routers" if processes else "engines, as their router is not of this export"
     yield f"Who may speak to whom, in clusters whose network heeds it. Requests come to the {entry}:"
     yield f"from {clients or 'anywhere, unless client namespaces are named (--client-namespace)'}."
-    found = prometheus_namespace(deployment.options.prometheus)
+    scraping = prometheus_namespace(deployment.options.prometheus)
     yield (
-        f"Prometheus reads metrics from namespace {found}, by the address that deploy.prometheus has."
-        if found
+        f"Prometheus reads metrics from namespace {scraping}, by the address that deploy.prometheus has."
+        if scraping
         else "Prometheus is outside of the cluster's Services (deploy.prometheus): add where it reads metrics from."
     )
     if facts.egress:
@@ -144,8 +144,8 @@ def _engine_rules(
         requests = [
             _at([facts.entry_port] if facts.entry_port else ports, [*clients, {"podSelector": {}}] if clients else [])
         ]
-    found = prometheus_namespace(options.prometheus)
-    scrapes = [_at(ports, [_prometheus(found)])] if found else []
+    scraping = prometheus_namespace(options.prometheus)
+    scrapes = [_at(ports, [_prometheus(scraping)])] if scraping else []
     rules = {"ingress": [{"from": [{"podSelector": engines}]}, *requests, *scrapes]}
     if not facts.egress:
         return rules

@@ -129,7 +129,7 @@ SLURM = Target(
     manifests=_manifests,
     kinds=(LAUNCH_KIND, Kind(kind=KIND, schema="slurm_job.json", files="*.sbatch", parse=_parsed)),
     unheeded=tuple(name for name in UNHEEDED if name not in ("cpus_per_gpu", "memory_gib_per_gpu")),
-    own=("sbatch",),
+    options=("sbatch",),
     applied=False,
     steps=_steps,
     processes=_processes,
