@@ -33,7 +33,8 @@ from planner.export.objects.scripts import read_launch_script
 HERE = Path(slurm_programs.__file__).parent
 WAIT_S = 40
 pytestmark = pytest.mark.skipif(not (shutil.which("bash") and shutil.which("curl")), reason="needs bash and curl")
-HOSTS = {"h200": [f"127.78.1.{n}" for n in range(1, 7)], "h20": [f"127.78.2.{n}" for n in range(1, 8)]}
+NET = 78 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))  # tests side by side share no port
+HOSTS = {"h200": [f"127.{NET}.1.{n}" for n in range(1, 7)], "h20": [f"127.{NET}.2.{n}" for n in range(1, 8)]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

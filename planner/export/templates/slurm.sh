@@ -71,9 +71,10 @@ keep() {
 stop() {
   trap '' TERM INT
   say 'ends.'
-  if ((${#kept[@]})); then
-    kill -TERM "${kept[@]}" 2>/dev/null || :
-  fi
+  # Again and again: what was started this moment may miss a signal before it listens, and heeds one alone.
+  while ((${#kept[@]})) && kill -TERM "${kept[@]}" 2>/dev/null; do
+    sleep 0.5
+  done
   wait || :
   rm -rf -- "$state"
 }
