@@ -5,6 +5,10 @@ import re
 import pytest
 
 from planner.cli.docs.markdown_pages import guide_text
+from planner.studies.papers.results import ResultsFolder
+from planner.studies.papers.study import FOLDER, RESULTS
+from planner.studies.preemption.claims import Rows, hit_percent, saved_percent
+from planner.studies.preemption.records import SCALED_UP
 from planner.studies.spot.capacity import change_of, mean_of
 from planner.studies.spot.records import SpotNode
 from planner.studies.spot.simulation.policies import RANDOM, SPOTGPU
@@ -28,6 +32,39 @@ def test_sets_of_victims_are_counted_as_told() -> None:
     assert f"m = 8, nodes of D alone, takes {imp[8]} instead of {naive[8]} ({saved})" in STUDIES
     assert f"four C pods a node are {imp[4]} sets instead of {naive[4]}" in STUDIES
     assert "naive tries 2^m − 1 sets, IMP m + m(m − 1)/2" in STUDIES
+
+
+PREEMPTION = ResultsFolder(FOLDER / "preemption" / RESULTS)
+
+
+def pair(rows: Rows, workload: str, kind: str) -> str:
+    return ", ".join(f"{saved_percent(rows, workload, f'{quantile}_{kind}'):.1f}" for quantile in ("p50", "p90"))
+
+
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        ("table_5_packed_left", "packed | what those before left"),
+        ("table_5_packed_full", "packed | the full cluster"),
+        ("table_5_spread_left", "spread | what those before left"),
+        ("table_5_saturated_left", "saturated | what those before left"),
+    ],
+)
+def test_table_5_is_told_as_its_runs_have_it(name: str, head: str) -> None:
+    rows = PREEMPTION.table(name)
+    cells = [f"{pair(rows, workload, 'sets')} % ({pair(rows, workload, 'us')})" for workload in SCALED_UP]
+    assert f"| {head} | {' | '.join(cells)} |" in TEXT.replace("**", "")
+
+
+def test_what_agrees_with_table_4_is_told_as_its_runs_have_it() -> None:
+    full = PREEMPTION.table("table_5")
+    times = sorted(saved_percent(full, "C", f"{quantile}_us") for quantile in ("p50", "p90"))
+    sets = [saved_percent(full, "C", f"{quantile}_sets") for quantile in ("p50", "p90")]
+    assert f"saves {times[0]:.0f} to {times[1]:.0f} % at either" in STUDIES
+    assert f"(of the sets tried, {sets[0]:.0f} and {sets[1]:.0f})" in STUDIES
+    packed = PREEMPTION.table("table_4_packed")
+    total = sum(int(cells["preemptions"]) for cells in packed)
+    assert f"standard preemption hits {hit_percent(packed):.1f} % (of {total:,}), not 44.5" in STUDIES
 
 
 def test_defragmentation_is_told_as_its_table_has_it() -> None:

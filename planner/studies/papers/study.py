@@ -14,6 +14,11 @@ PAPERS = (
         reference="N. Rignall, 2025, chapter 5 (`planner study chapter5`)",
         studies=("chapter5",),
     ),
+    Paper(
+        title="Topology-aware preemption",
+        reference="P. Zhang et al., Baichuan, FlexTopo (`planner simulate preemption`)",
+        studies=("preemption",),
+    ),
 )
 RESULTS = "results"
 FOLDER = Path(__file__).parents[1]
