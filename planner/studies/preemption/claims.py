@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import sqrt
 from statistics import fmean, median
 
@@ -69,7 +70,7 @@ def _start_and_scenes(results: Results) -> Iterator[Claim]:
     )
     first, last = counts[0], counts[max(counts)]
     steps = [counts[step] for step in sorted(counts)]
-    kept = all(a[name] <= b[name] for a, b in zip(steps, steps[1:], strict=False) for name in ("A", "B"))
+    kept = all(a[name] <= b[name] for a, b in pairwise(steps) for name in ("A", "B"))
     yield Claim(
         place="figure 9",
         words="two scale-ups of workloads of high priority are met by instances of lower ones",
@@ -196,8 +197,8 @@ def _savings(results: Results) -> Iterator[Claim]:
             run=run,
             reason=f"{behind:+.1f} points, from a packed cluster, each search on what those before it left; on full "
             "clusters whose hit rates agree with table 4, "
-            f"{saved_percent(results.table('table_5'), name, f'{quantile}_sets'):.1f} %. The paper's time goes by sets, "
-            "ours also by how many of them make room and are scored.",
+            f"{saved_percent(results.table('table_5'), name, f'{quantile}_sets'):.1f} %. The paper's goes by sets, "
+            "ours also by those that make room, which are scored.",
         )
 
 
