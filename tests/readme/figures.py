@@ -306,7 +306,8 @@ HELD: dict[str, dict[str, str]] = {
         "of m on a node naive tries": G + "test_sets_of_victims_are_counted_as_told",
         "four C pods a node": G + "test_sets_of_victims_are_counted_as_told",
         "on average over the hours it is": G + "test_defragmentation_is_told_as_its_table_has_it",
-        "| spot jobs ask for": G + "test_the_spot_table_is_reached",
+        "| spot jobs ask for": G + "test_the_spot_table_is_told_as_its_runs_have_it",
+        "| | lent GPU-hours used": G + "test_what_is_used_of_lent_gpus_is_told_as_its_runs_have_it",
         "moves a vacated node": G + "test_defragmentation_is_told_as_its_table_has_it",
     },
     "results": {

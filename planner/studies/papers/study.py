@@ -19,6 +19,11 @@ PAPERS = (
         reference="P. Zhang et al., Baichuan, FlexTopo (`planner simulate preemption`)",
         studies=("preemption",),
     ),
+    Paper(
+        title="Large production AI clusters",
+        reference="S. Li et al., Alibaba ASI, OSDI 2026 (`planner study asi`, `planner simulate spot`)",
+        studies=("asi", "spot"),
+    ),
 )
 RESULTS = "results"
 FOLDER = Path(__file__).parents[1]

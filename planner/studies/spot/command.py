@@ -1,6 +1,5 @@
 """`planner simulate spot`: guaranteed and spot jobs over days, under policies that choose who gives way."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +22,6 @@ from planner.studies.commands import (
 from planner.studies.spot.capacity import LEAST_DONE_PERCENT, SpotLimits
 from planner.studies.spot.inputs import curve_of, hours_of, jobs_of, nodes_of, spot_policy, weights_of
 from planner.studies.spot.records import SpotRun, SpotWorkload
-from planner.studies.spot.simulation.policies import SPOTGPU
 
 if TYPE_CHECKING:
     from planner.studies.spot.study import SpotStudy
@@ -77,9 +75,6 @@ def command(
             show_default=False,
         ),
     ] = None,
-    window: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Waiting spot jobs that are tried when something becomes free.")
-    ] = SPOTGPU.window,
     baseline: Annotated[
         str | None, typer.Option(help="Policy to compare with. [default: random, else the first]", show_default=False)
     ] = None,
@@ -151,7 +146,7 @@ def command(
     fleet = nodes_of(nodes, MACHINES if machines is None else machines)
     study = SpotStudy(
         nodes=fleet,
-        policies=tuple(replace(one, window=window) for one in compared),
+        policies=compared,
         seeds=listed,
         loads=tuple(dict.fromkeys([load, *loads])),
         jobs=jobs_of(jobs, fleet),

@@ -61,7 +61,7 @@ FLEET = (
     _eight("XPU-D", 10, 64),
     _eight("XPU-E", 6, 64),
 )
-JOB_SHARES = {"online_inference": 0.54, "training": 0.22, "offline_inference": 0.20, "dev": 0.04}
+JOB_SHARES = {"online_inference": 0.57, "training": 0.21, "offline_inference": 0.18, "dev": 0.04}
 HP_SHARES = {"online_inference": 0.92, "training": 0.82, "offline_inference": 0.10, "dev": 0.99}
 MODELS = {
     "online_inference": {"rec": 0.63, "genai": 0.30, "cv": 0.05, "embedding": 0.02},
@@ -87,7 +87,7 @@ HOURS = {"online_inference": (7.0, 0.95), "training": (6.0, 1.05), "offline_infe
 SWING = {"online_inference": 0.5, "training": 0.5, "offline_inference": 0.0, "dev": 0.3}
 """Of the rate at which guaranteed jobs come, around its mean, highest at 15:00 (figure 5: more by day)."""
 
-LENDING = 0.13
+LENDING = 0.1
 """Share of the guaranteed online jobs that lend at night, so that 6.4 % of all GPUs are lent at midnight."""
 
 CPUS_PER_GPU: dict[int, Weights] = {
