@@ -9,7 +9,7 @@ from statistics import median
 
 import pytest
 
-from planner.studies.asi.synthetic.jobs import draw_trace_jobs, gpus_by_model
+from planner.studies.asi.synthetic.jobs import draw_trace_jobs, gpus_by_model, with_nights
 from planner.studies.asi.synthetic.marginals import (
     ALLOCATED,
     FLEET,
@@ -50,21 +50,29 @@ def test_models_meet_gpu_types_and_both_keep_their_totals() -> None:
 
 def test_jobs_ask_for_what_was_put_in() -> None:
     """GPU-hours by job type and priority to 2 points of all GPUs (jobs are large); the published median of sizes."""
-    jobs = draw_trace_jobs(60, 3)
+    jobs = draw_trace_jobs(20, 3)
     asked: dict[tuple[str, JobClass], float] = defaultdict(float)
     for drawn in jobs:
         held_h = drawn.job.total_gpus * drawn.job.duration_s / 3600
-        asked[drawn.job_type, drawn.job.kind] += held_h / (TOTAL * 24 * (60 + WARM_UP_DAYS))
+        asked[drawn.job_type, drawn.job.kind] += held_h / (TOTAL * 24 * (20 + WARM_UP_DAYS))
     for job_type, share in JOB_SHARES.items():
         hp = HP_SHARES[job_type]
         assert asked[job_type, JobClass.HP] == pytest.approx(ALLOCATED * share * hp, abs=0.02)
         assert asked[job_type, JobClass.SPOT] == pytest.approx(ALLOCATED * share * (1 - hp) * WAITING, abs=0.02)
     assert median(drawn.job.total_gpus for drawn in jobs if drawn.genai) == 4
     assert {drawn.job.gpu_model for drawn in jobs} == {kind.gpu for kind in FLEET}
-    for drawn in jobs:
-        windows = drawn.job.standby
-        assert all(0 < one.start_s < one.end_s <= drawn.job.duration_s for one in windows)
-        assert all(one.end_s < other.start_s for one, other in pairwise(windows))
+
+
+def test_lent_at_night_alone() -> None:
+    jobs = draw_trace_jobs(2, 1)
+    starts_s = {drawn.job.name: drawn.job.submit_s + 5000 for drawn in jobs}
+    lending = [job for job in with_nights(jobs, starts_s, 1) if job.standby]
+    assert lending
+    for job in lending:
+        assert all(0 < one.start_s < one.end_s <= job.duration_s for one in job.standby)
+        assert all(one.end_s < other.start_s for one, other in pairwise(job.standby))
+        hours = [(starts_s[job.name] + at_s) / 3600 % 24 for one in job.standby for at_s in (one.start_s, one.end_s)]
+        assert all(hour > 21 or hour < 9 for hour in hours)
 
 
 def test_one_seed_one_trace() -> None:

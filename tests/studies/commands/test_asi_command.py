@@ -44,6 +44,7 @@ def test_days_that_are_none_are_refused(planner: Command, here: Path, days: str)
     assert not Path("out").exists()
 
 
+@pytest.mark.study
 def test_a_made_up_trace_is_written_read_and_says_so(planner: Command, here: Path) -> None:
     assert planner("study", "asi", "--synthetic", 1, "--seed", 4, "--out", "made").status == EXIT_DONE
     assert planner("study", "asi", "made", "--no-figures", "--days", "117", "--out", "out").status == EXIT_DONE

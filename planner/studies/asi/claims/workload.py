@@ -21,7 +21,13 @@ def _types(figures: Figures) -> Iterator[Claim]:
     stem = "figure_02_job_types"
     online = figures.each(stem, "job types", "online_inference", "all jobs")
     yield claim(
-        figures, stem, IN, "online inference of the GPU-hours", "over 50 %", spread(online), near(online, 52, 2)
+        figures,
+        stem,
+        IN,
+        "online inference of the GPU-hours",
+        "over 50 %",
+        spread(online),
+        Verdict.HOLDS if min(online) > 50 else Verdict.OPEN,
     )
     parts = {
         x: figures.each(stem, "priorities", "HP", x) for x in ("online_inference", "training", "offline_inference")

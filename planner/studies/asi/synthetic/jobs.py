@@ -9,8 +9,8 @@ Jobs come at a rate of L / (m d). Models meet GPU types so that both keep their 
 of how models lean).
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import cos, exp, floor, pi
 from statistics import NormalDist
 
@@ -52,11 +52,12 @@ ROUNDS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceJob:
-    """A job, and what a trace says of it."""
+    """A job, and what a trace says of it. `lends`: at night, whenever it runs."""
 
     job: SpotJob
     job_type: str
     model: str
+    lends: bool
 
     @property
     def genai(self) -> bool:
@@ -158,9 +159,8 @@ class _Cell:
             duration_s=lasts_h * S_PER_H,
             checkpoint_s=checkpoint_h * S_PER_H if spot else None,
             gpu_model=self.kind.gpu,
-            standby=tuple(_nights(time_h, lasts_h, draws)) if lends else (),
         )
-        return TraceJob(job=job, job_type=self.job_type, model=self.model)
+        return TraceJob(job=job, job_type=self.job_type, model=self.model, lends=lends)
 
     def _shape(self, pod_gpus: int, pods: int) -> tuple[int, int]:
         """As many GPUs where servers have fewer, and no more than a part of the type's."""
@@ -174,8 +174,22 @@ class _Cell:
         return [(*self._shape(size, pods), a * b) for size, a in sizes for pods, b in gangs]
 
 
+def with_nights(jobs: Sequence[TraceJob], starts_s: Mapping[str, float], seed: int) -> list[SpotJob]:
+    """The jobs, standby of those that lend on their own clocks, from the time at which each starts."""
+    draws = np.random.default_rng([seed, 2])
+    return [
+        replace(
+            drawn.job,
+            standby=tuple(_nights(starts_s[drawn.job.name] / S_PER_H, drawn.job.duration_s / S_PER_H, draws)),
+        )
+        if drawn.lends and drawn.job.name in starts_s
+        else drawn.job
+        for drawn in jobs
+    ]
+
+
 def _nights(time_h: float, lasts_h: float, draws: np.random.Generator) -> Iterator[StandbyWindow]:
-    """From about 23:00 to about 7:00, on the job's own clock, while it runs."""
+    """From about 23:00 to about 7:00, while it runs."""
     day = 0
     while True:
         begin_h = 24 * day + EVENING_H + draws.uniform(-1, 1) * NIGHT_SPREAD_H - time_h

@@ -84,10 +84,10 @@ SIZES: dict[bool, tuple[Weights, Weights]] = {
 HOURS = {"online_inference": (7.0, 0.95), "training": (6.0, 1.05), "offline_inference": (2.5, 1.0), "dev": (16.0, 0.8)}
 """Median, and sigma of the logarithm."""
 
-SWING = {"online_inference": 0.5, "training": 0.5, "offline_inference": 0.0, "dev": 0.3}
+SWING = {"online_inference": 0.9, "training": 0.9, "offline_inference": 0.0, "dev": 0.5}
 """Of the rate at which guaranteed jobs come, around its mean, highest at 15:00 (figure 5: more by day)."""
 
-LENDING = 0.1
+LENDING = 0.09
 """Share of the guaranteed online jobs that lend at night, so that 6.4 % of all GPUs are lent at midnight."""
 
 CPUS_PER_GPU: dict[int, Weights] = {

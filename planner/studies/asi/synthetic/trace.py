@@ -15,7 +15,7 @@ import numpy as np
 from planner.report.kit.quantities import measured
 from planner.studies.asi.page import NOTE
 from planner.studies.asi.records import MARK, Table
-from planner.studies.asi.synthetic.jobs import TraceJob, by_name, draw_trace_jobs
+from planner.studies.asi.synthetic.jobs import TraceJob, by_name, draw_trace_jobs, with_nights
 from planner.studies.asi.synthetic.marginals import (
     CLASSICAL,
     CPU_DOMINANT,
@@ -146,7 +146,16 @@ def _placed(servers: Sequence[Server], jobs: tuple[TraceJob, ...], days: int, se
     nodes = [SpotNode(name=s.name, gpus=s.kind.gpus, cpus=s.kind.cpus, gpu_model=s.kind.gpu) for s in servers]
     total = days + WARM_UP_DAYS
     policy = replace(SPOTGPU, window=len(jobs))  # jobs pin GPU types: those of one must not be in another's way
-    simulate_spot(nodes, [drawn.job for drawn in jobs], policy, days=total, seed=seed, check=False, watch=hear)
+    guaranteed = [drawn.job for drawn in jobs if drawn.job.kind is JobClass.HP]
+    starts_s: dict[str, float] = {}  # which spot jobs do not change by more than evictions take
+
+    def note(event: SpotEvent) -> None:
+        if event.action is SpotAction.START:
+            starts_s[event.job.name] = event.time_s
+
+    simulate_spot(nodes, guaranteed, policy, days=total, seed=seed, check=False, watch=note)
+    lending = with_nights(jobs, starts_s, seed)
+    simulate_spot(nodes, lending, policy, days=total, seed=seed, check=False, watch=hear)
     for (name, number), (begin_h, place, lent) in opened.items():
         pod, drawn = f"{name}.{number}", drawn_of[name]
         stays.append(Stay(pod=pod, drawn=drawn, place=place, begin_h=begin_h, end_h=HOURS_A_DAY * days, lent=lent))
