@@ -71,6 +71,17 @@ def test_jobs_ask_for_their_loads() -> None:
     assert len({job.name for job in jobs}) == len(jobs)
 
 
+def test_spot_jobs_of_sizes_of_their_own_ask_for_as_much() -> None:
+    """All of 1 GPU in gangs of 4; guaranteed jobs are as they were."""
+    work = SpotWorkload(spot_sizes=((1, 1.0),), spot_gangs=((4, 1.0),))
+    jobs, usual = draw_jobs(NODES, work, 6, 1), draw_jobs(NODES, SpotWorkload(), 6, 1)
+    spot = [job for job in jobs if job.kind is JobClass.SPOT]
+    assert {(job.gpus, job.pods) for job in spot} == {(1, 4)}
+    asked = sum(job.total_gpus * job.duration_s for job in spot) / (480 * 6 * 86_400)
+    assert asked == pytest.approx(work.spot_load, rel=0.1)
+    assert [job for job in jobs if job.kind is JobClass.HP] == [job for job in usual if job.kind is JobClass.HP]
+
+
 def test_mixed_nodes_are_asked_for_what_they_have() -> None:
     mixed = [machine(f"a{k}", gpus=1, cpus=128, model="A10") for k in range(150)]
     mixed += [machine(f"b{k}", gpus=8, cpus=192, model="H800") for k in range(20)]
