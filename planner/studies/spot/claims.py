@@ -155,5 +155,5 @@ def _as_told(results: Results) -> Iterator[Claim]:
         run=results.run(PAPER),
         reason=f"{of(rows, 'all_percent').mean:.1f} and {of(rows, 'all_percent', load=MORE).mean:.1f} % of the GPUs "
         "are allocated. Which jobs lend, when spot jobs come and whether they lie beside guaranteed pods that lend is "
-        "not printed; jobs that lend whole servers are used more (planner study asi --synthetic).",
+        "not printed; jobs that lend whole servers are used more (figure 16 of the made-up trace).",
     )

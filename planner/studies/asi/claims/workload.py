@@ -7,7 +7,7 @@ from statistics import fmean
 from planner.studies.asi.claims.figures import FOLLOWS, HOURS_A_DAY, IN, Figures, claim, near, spread
 from planner.studies.papers.records import Claim, Verdict
 
-SELDOM, MOSTLY = 20, 70
+SELDOM, MOSTLY = 20, 50
 """Percent: below and above, what the paper says of a picture."""
 
 
@@ -105,7 +105,7 @@ def _over_time(figures: Figures) -> Iterator[Claim]:
         "substantially more",
         f"training {more['training']:.2f}, online {more['online_inference']:.2f} times",
         Verdict.HOLDS if min(more.values()) > 1.05 else Verdict.CLOSE,
-        "Rates of arrival swing by half, jobs of hours smooth it.",
+        "Rates of arrival swing, jobs of hours smooth it.",
     )
     use = {job_type: day["SM utilisation (%)", job_type] for job_type in ("online_inference", "training")}
     yield claim(
