@@ -21,8 +21,13 @@ PAPERS = (
     ),
     Paper(
         title="Large production AI clusters",
-        reference="S. Li et al., Alibaba ASI, OSDI 2026 (`planner study asi`, `planner simulate spot`)",
-        studies=("asi", "spot"),
+        reference="S. Li et al., Alibaba ASI, OSDI 2026, spot capacity (`planner simulate spot`)",
+        studies=("spot",),
+    ),
+    Paper(
+        title="Large production AI clusters, on a made-up trace",
+        reference="The same. Synthetic: what was put in is no test; what follows is (`planner study asi --synthetic`)",
+        studies=("asi",),
     ),
 )
 RESULTS = "results"
