@@ -212,7 +212,8 @@ def test_libraries_stay_with_their_owners(source: Source) -> None:
 
 def test_only_the_doors_import_by_name() -> None:
     users = {s.name for s in sources() if list(calls_of(s.tree, "import_module")) or "importlib" in _attributes(s)}
-    assert users == {"planner/__init__.py", "planner/doors.py", "planner/cli/app.py", "planner/studies/papers/study.py"}
+    users.discard("planner/studies/papers/study.py")  # a guest, which may be gone
+    assert users == {"planner/__init__.py", "planner/doors.py", "planner/cli/app.py"}
     assert not any(list(calls_of(s.tree, "__import__")) for s in sources())
 
 
