@@ -11,7 +11,7 @@ priced in the same draws of how fast GPU types are in each phase, and the ratio 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations_with_replacement
-from math import inf
+from math import inf, isnan
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +82,17 @@ def _worth(rate: FleetRate, rival: FleetRate) -> Worth:
     ratios = sorted(a / b if b > 0 else inf for a, b in pairs)
     return replace(
         worth,
-        low=quantile(ratios, BAND),
-        high=quantile(ratios, 1 - BAND),
+        low=_end(ratios, BAND),
+        high=_end(ratios, 1 - BAND),
         odds=sum(a > b for a, b in pairs) / len(pairs),
         sure_rps=quantile(sorted(rate.drawn_rps), 1 - SURE),
     )
+
+
+def _end(ratios: Sequence[float], share: float) -> float:
+    """Of ranked ratios, without bound where that of a draw next to it is."""
+    value = quantile(ratios, share)
+    return inf if isnan(value) else value
 
 
 def _scenario(trace: str, semantics: Semantics, fleet: Fleet | None) -> Scenario:
