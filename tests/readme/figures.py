@@ -187,6 +187,7 @@ DERIVED: dict[str, list[tuple[str, Value]]] = {
 
 T = "tests/readme/test_results.py::"
 M = "tests/readme/test_told_figures.py::"
+MIXING = "tests/readme/test_mixing.py::"
 FLEET = "tests/readme/test_fleet_guide.py::"
 G = "tests/studies/test_told_in_guide.py::"
 DRAWN = "tests/export/test_drawn_fleets_behind_routers.py::"
@@ -221,7 +222,14 @@ HELD: dict[str, dict[str, str]] = {
         "In its semantics the search here reaches": T + "test_the_readme_repeats_the_guides_figures",
         "But 256 H800 of that price": T + "test_the_readme_repeats_the_guides_figures",
         "over the best uniform fleet, 1.19 on": T + "test_the_readme_repeats_the_guides_figures",
-        "The best fleets serve another": T + "test_the_readme_repeats_the_guides_figures",
+        "The best choice for that rent serves": MIXING + "test_the_readme_tells_what_mixing_is_worth",
+        "In default mode, which is calibrated, 256 H800": MIXING + "test_the_readme_tells_what_mixing_is_worth",
+        "levels of 4 s and 60 ms the best choice serves": MIXING + "test_the_readme_tells_what_mixing_is_worth",
+        "P10–P90 of the ratio 0.87": MIXING + "test_the_readme_tells_what_mixing_is_worth",
+        "more in 73 % of the draws": MIXING + "test_the_readme_tells_what_mixing_is_worth",
+        "83 %), the paper's mix": MIXING + "test_the_readme_tells_what_mixing_is_worth",
+        "0.92–1.84;": MIXING + "test_the_readme_tells_what_mixing_is_worth",
+        "80 % sure are 240 and 475": MIXING + "test_the_readme_tells_what_mixing_is_worth",
         "all 89 at hand, published from": "tests/files/test_published_models.py::test_every_file_reads_as_published",
         "rates of Qwen3.5-397B are off by 12 %": "tests/cost/test_new_layers.py::test_rates_are_near_the_measured_ones",
         "for what a fit has not seen": T + "test_the_accuracy_table_is_the_commands",
@@ -318,6 +326,15 @@ HELD: dict[str, dict[str, str]] = {
         "Random search with the same 240": T + "test_chance_falls_short_of_the_search_as_printed",
         "Over the best uniform fleet of the price": T + "test_the_readme_repeats_the_guides_figures",
         "in default mode 256 H800 serve more": T + "test_the_readme_repeats_the_guides_figures",
+        "| fleet | reference, code | conversation |": MIXING + "test_the_table_of_mixes_is_the_raw_one",
+        "15 fleets, of which three": MIXING + "test_the_guide_tells_what_was_run",
+        "without levels and with P99 levels of 4 s": MIXING + "test_the_guide_tells_what_was_run",
+        "all fleets meet the same 128 draws": MIXING + "test_the_guide_tells_what_was_run",
+        "Times what the best fleet of one type serves": MIXING + "test_the_table_of_mixes_is_the_raw_one",
+        "The rival is 256 H800": MIXING + "test_the_guide_tells_what_mixing_buys",
+        "With levels 192 H800 and 128 H20": MIXING + "test_the_guide_tells_what_mixing_buys",
+        "on code 240 H800 and 32 H20": MIXING + "test_the_guide_tells_what_mixing_buys",
+        "is higher, by 24 and 9 %": MIXING + "test_the_guide_tells_what_mixing_buys",
         "pairs of GPU types at equal work": T + "test_the_accuracy_table_is_the_commands",
         "lie within their bands": T + "test_the_accuracy_table_is_the_commands",
         "worse on paper": M + "test_what_is_told_of_the_placed_tables_stands_in_them",
