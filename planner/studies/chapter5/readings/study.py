@@ -25,7 +25,7 @@ from planner.domain import (
     Workload,
 )
 from planner.domain.assignment import Assignment
-from planner.errors import InputError
+from planner.errors import InfeasibleError, InputError
 from planner.proposing.search.divider import divide as divided
 from planner.studies.chapter5.experiments import CODE, CONVERSATION, FLEETS, setup_of
 from planner.studies.chapter5.readings.rates import Reader
@@ -69,8 +69,12 @@ def _solved(reading: Reading, fleet: str, trace: str, scenario: Scenario) -> Rea
     rows = [reader.row(item.gpu, size) for item in items for size in range(SMALLEST, item.count + 1)]
     offer = Offer.of(items, rows, [span.probability for span in reader.workload.ranges])
     settings = replace(scenario.assignment, gap=GAP, work_limit=WORK_LIMIT)
-    answer = best_layout(offer, ObjectiveSettings(), settings)
-    return ReadCell(reading=reading, fleet=fleet, trace=trace, rate_rps=answer.rate_rps, bound_rps=answer.bound)
+    try:
+        answer = best_layout(offer, ObjectiveSettings(), settings)
+        rate_rps, bound_rps = answer.rate_rps, answer.bound
+    except InfeasibleError:  # no layout serves every range
+        rate_rps = bound_rps = 0.0
+    return ReadCell(reading=reading, fleet=fleet, trace=trace, rate_rps=rate_rps, bound_rps=bound_rps)
 
 
 def reader_of(reading: Reading, scenario: Scenario) -> Reader:
