@@ -188,6 +188,7 @@ DERIVED: dict[str, list[tuple[str, Value]]] = {
 T = "tests/readme/test_results.py::"
 M = "tests/readme/test_told_figures.py::"
 MIXING = "tests/readme/test_mixing.py::"
+READ = "tests/studies/test_told_readings.py::"
 FLEET = "tests/readme/test_fleet_guide.py::"
 G = "tests/studies/test_told_in_guide.py::"
 DRAWN = "tests/export/test_drawn_fleets_behind_routers.py::"
@@ -314,6 +315,11 @@ HELD: dict[str, dict[str, str]] = {
         "on average over the hours it is": G + "test_defragmentation_is_told_as_its_table_has_it",
         "| spot jobs ask for": G + "test_the_spot_table_is_reached",
         "moves a vacated node": G + "test_defragmentation_is_told_as_its_table_has_it",
+        "| read as the thesis's code has it": READ + "test_every_reading_is_in_the_raw_results_and_in_the_guide",
+        "solves for the best layout of every cell": READ + "test_every_reading_is_in_the_raw_results_and_in_the_guide",
+        "| R_total, published": READ + "test_the_thesis_own_layouts_come_out_as_told",
+        "the best layouts of its 30 searches": READ + "test_what_the_guide_says_of_the_searches",
+        "below the best layout of their own reading on code": READ + "test_what_the_guide_says_of_the_searches",
     },
     "results": {
         "| 512 USD/hour |": T + "test_the_result_table_is_reached",
