@@ -1,6 +1,7 @@
 """`planner study mixes`: what mixing GPU types is worth against the best fleet of one type for the same rent."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,11 @@ if TYPE_CHECKING:
     from planner.studies.chapter5.mixes.records import FleetRate, Worth
 
 TABLE_FILE = "mixes.csv"
-HEADER = ("trace", "semantics", "fleet", "requests/s", "over the best of one type", "P10-P90", "ahead", "80 % sure")
+ABOUT = (
+    "rate: requests/s. times: what the best fleet of one type serves, with P10 and P90 of the draws. more: share of "
+    "the draws in which it serves more. sure: requests/s that are 80 % sure."
+)
+HEADER = ("fleet", "rate", "times", "P10-P90", "more", "sure")
 
 
 def command(
@@ -52,9 +57,15 @@ def command(
     if json:
         screen.show_json({"mixes": table})
         return
-    screen.show_table("Fleets of 512 USD/hour", HEADER, [_cells(worth) for worth in rows])
+    screen.show_text(ABOUT)
+    for title, worths_of in groupby(rows, _title):
+        screen.show_table(title, HEADER, [_cells(worth) for worth in worths_of])
     if out is not None:
         screen.show_text(f"Written to {out}")
+
+
+def _title(worth: "Worth") -> str:
+    return f"{worth.rate.trace}, {worth.rate.semantics.name}, over {worth.rival.fleet.label}"
 
 
 def _each_once(traces: Sequence[str]) -> tuple[str, ...]:
@@ -94,8 +105,6 @@ def _cells(worth: "Worth") -> tuple[str, ...]:
     rate = worth.rate
     band = "" if worth.low is None or worth.high is None else f"{worth.low:.2f}-{worth.high:.2f}"
     return (
-        rate.trace,
-        rate.semantics.name,
         f"best choice: {rate.fleet.label}" if rate.fleet.chosen else rate.fleet.label,
         f"{rate.rate_rps:.1f}",
         f"{worth.ratio:.2f}",

@@ -1,6 +1,7 @@
 """`planner study readings`: why table 5.1 has other rates than ours, point by point."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 READ_FILE, GIVEN_FILE = "readings.csv", "given.csv"
 CELLS = 6
-LAYOUTS_HEADER = ("trace", "fleet", "trial", "prefill", "decode", "deviation", "over its own")
+LAYOUTS_HEADER = ("fleet", "no.", "prefill", "decode", "deviation", "ratio")
 
 
 def command(
@@ -57,10 +58,11 @@ def command(
     if json:
         screen.show_json({"readings": tables[READ_FILE], "given": tables[GIVEN_FILE]})
         return
-    if cells:
-        screen.show_table("Best layouts, requests/s", *_reading_table(cells))
-    if given:
-        screen.show_table("The thesis's own layouts, requests/s", LAYOUTS_HEADER, [_layout_cells(row) for row in given])
+    for trace, of_trace in groupby(sorted(cells, key=lambda cell: cell.trace), lambda cell: cell.trace):
+        screen.show_table(f"Best layouts, requests/s: {trace}", *_reading_table(list(of_trace)))
+    for trace, layouts in groupby(given, lambda layout: layout.trace):
+        rows = [_layout_cells(layout) for layout in layouts]
+        screen.show_table(f"The thesis's layouts, requests/s, and over its own figure: {trace}", LAYOUTS_HEADER, rows)
     if out is not None:
         screen.show_text(f"Written to {out}")
 
@@ -92,7 +94,7 @@ def reading_name(reading: "Reading") -> str:
 
 def _reading_table(cells: "Sequence[ReadCell]") -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     names = list(dict.fromkeys(reading_name(cell.reading) for cell in cells))
-    columns = list(dict.fromkeys(f"{cell.fleet[:3]} {cell.trace.split('-')[1]}" for cell in cells))
+    columns = list(dict.fromkeys(cell.fleet for cell in cells))
     rows = []
     for name in names:
         rates = [f"{cell.rate_rps:.0f}" for cell in cells if reading_name(cell.reading) == name]
@@ -124,7 +126,6 @@ def _layout_row(layout: "GivenLayout") -> dict[str, object]:
 
 def _layout_cells(layout: "GivenLayout") -> tuple[str, ...]:
     return (
-        layout.trace,
         layout.fleet,
         str(layout.trial),
         f"{layout.prefill_rps:.1f}",
