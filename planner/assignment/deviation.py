@@ -35,22 +35,23 @@ def maximise_throughput_less_deviation(problem: Problem, settings: AssignmentSet
     weight = [settings.deviation_weight / (1 + p) for p in problem.probabilities]
     penalty = pulp.LpAffineExpression([(variable, weight[j]) for (_, j), variable in slack.items()])
     problem.model.setObjective(total[Phase.DECODE] + total[Phase.PREFILL] - penalty)
-    use_all_capacity(problem)
+    use_all_capacity(problem, idle=settings.idle)
     keep_least_throughput(problem, total)
     bound_deviation(problem, settings, slack, total)
     match_phases(problem, slack)
 
 
-def use_all_capacity(problem: Problem) -> None:
+def use_all_capacity(problem: Problem, *, idle: bool) -> None:
     """1, 2: every island spends its whole time in its one phase.
 
-    The paper lets it spend time on a range that it serves at rate 0; here that time is idle.
+    The paper lets it spend time on a range that it serves at rate 0; here that time is `idle`, or, as in the paper's
+    own code, forbidden.
     """
     for index, row in enumerate(problem.rows):
         problem.prefill_islands[index].bounds(0, problem.counts[index])  # idle in a phase that it cannot serve
         for phase in PHASES:
             spent = problem.busy(index, phase) - problem.islands(index, phase)
-            never_idle = min(row.phase(phase).rates_rps) > 0
+            never_idle = not idle or min(row.phase(phase).rates_rps) > 0
             problem.require(spent == 0 if never_idle else spent <= 0, f"capacity_{phase}_{index}")
 
 

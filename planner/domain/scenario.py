@@ -149,7 +149,7 @@ class RangeSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentSettings:
-    """Inner problem and solver. `tau` and `deviation_weight` (M) belong to the deviation formulation alone."""
+    """Inner problem and solver. `tau`, `deviation_weight` (M) and `idle` belong to the deviation formulation alone."""
 
     formulation: Annotated[Formulation, Key("the rate of the whole mix, or the paper's less weighted deviation")] = (
         Formulation.MAX_RATE
@@ -159,6 +159,7 @@ class AssignmentSettings:
     gap: Annotated[float, Bounds(low=0, below=1), Key("relative, to be proven")] = 1e-4
     tau: Annotated[float, Bounds(low=0, high=1e6), Key("weight of the paper's deviation in rates")] = 0.5
     deviation_weight: Annotated[float, Bounds(low=0, high=1e9), Key("weight of the deviation, M of the paper")] = 100.0
+    idle: Annotated[bool, Key("an island that serves only some ranges may stand still", sparse=True)] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

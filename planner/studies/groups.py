@@ -4,6 +4,8 @@ import typer
 
 from planner.studies.asi.command import command as asi
 from planner.studies.chapter5.command import command as chapter5
+from planner.studies.chapter5.mixes.command import command as mixes
+from planner.studies.chapter5.readings.command import command as readings
 from planner.studies.defragmentation.command import command as defragmentation
 from planner.studies.guest import STUDIES
 from planner.studies.papers.command import command as papers
@@ -18,6 +20,8 @@ study = typer.Typer(help=STUDIES.commands["study"].help, no_args_is_help=True)
 study.command("asi")(asi)
 study.command("pwr")(pwr)
 study.command("chapter5")(chapter5)
+study.command("mixes")(mixes)
+study.command("readings")(readings)
 study.command("papers")(papers)
 
 simulate = typer.Typer(help=STUDIES.commands["simulate"].help, no_args_is_help=True)

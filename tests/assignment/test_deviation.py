@@ -114,3 +114,11 @@ def test_unreachable_mix_is_infeasible_not_a_bad_plan() -> None:
     with pytest.raises(InfeasibleError) as caught:
         assign(table, layout, settings)
     assert "assignment.tau" in caught.value.hint
+
+
+@pytest.mark.parametrize(("idle", "decoded"), [(True, [5, 4]), (False, [10, 4])])
+def test_who_serves_one_range_alone_may_stand_still_or_must_not(idle: bool, decoded: list[float]) -> None:
+    """By hand: of two decoders, each for one range, the faster one waits for prefill (5 + 5), or works for nothing."""
+    table = table_of([0.5, 0.5], [[10, 10], [0, 0], [0, 0]], [[0, 0], [10, 0], [0, 4]])
+    found = assign(table, layout_of(table, [1, 1, 1]), replace(PAPER, tau=0.5, idle=idle))
+    assert served(table, found, Phase.DECODE) == pytest.approx(decoded)

@@ -87,6 +87,7 @@ SERVES: dict[str, str] = {
     "studies/preemption/": "simulate preemption",
     "studies/runner.py": "--processes",
     "studies/serving/": "simulate serving",
+    "studies/chapter5/readings/": "study readings",
 }
 HINT_MAKERS = re.compile(r"fault|refus|Error$")
 

@@ -187,6 +187,8 @@ DERIVED: dict[str, list[tuple[str, Value]]] = {
 
 T = "tests/readme/test_results.py::"
 M = "tests/readme/test_told_figures.py::"
+MIXING = "tests/readme/test_mixing.py::"
+READ = "tests/studies/test_told_readings.py::"
 FLEET = "tests/readme/test_fleet_guide.py::"
 G = "tests/studies/test_told_in_guide.py::"
 DRAWN = "tests/export/test_drawn_fleets_behind_routers.py::"
@@ -221,7 +223,14 @@ HELD: dict[str, dict[str, str]] = {
         "In its semantics the search here reaches": T + "test_the_readme_repeats_the_guides_figures",
         "But 256 H800 of that price": T + "test_the_readme_repeats_the_guides_figures",
         "over the best uniform fleet, 1.19 on": T + "test_the_readme_repeats_the_guides_figures",
-        "The best fleets serve another": T + "test_the_readme_repeats_the_guides_figures",
+        "The best choice for that rent serves": MIXING + "test_the_readme_tells_what_mixing_is_worth",
+        "In default mode, which is calibrated, 256 H800": MIXING + "test_the_readme_tells_what_mixing_is_worth",
+        "levels of 4 s and 60 ms the best choice serves": MIXING + "test_the_readme_tells_what_mixing_is_worth",
+        "P10–P90 of the ratio 0.87": MIXING + "test_the_readme_tells_what_mixing_is_worth",
+        "more in 73 % of the draws": MIXING + "test_the_readme_tells_what_mixing_is_worth",
+        "83 %), the paper's mix": MIXING + "test_the_readme_tells_what_mixing_is_worth",
+        "0.92–1.84;": MIXING + "test_the_readme_tells_what_mixing_is_worth",
+        "80 % sure are 240 and 475": MIXING + "test_the_readme_tells_what_mixing_is_worth",
         "all 89 at hand, published from": "tests/files/test_published_models.py::test_every_file_reads_as_published",
         "rates of Qwen3.5-397B are off by 12 %": "tests/cost/test_new_layers.py::test_rates_are_near_the_measured_ones",
         "for what a fit has not seen": T + "test_the_accuracy_table_is_the_commands",
@@ -309,6 +318,11 @@ HELD: dict[str, dict[str, str]] = {
         "| spot jobs ask for": G + "test_the_spot_table_is_told_as_its_runs_have_it",
         "| | lent GPU-hours used": G + "test_what_is_used_of_lent_gpus_is_told_as_its_runs_have_it",
         "moves a vacated node": G + "test_defragmentation_is_told_as_its_table_has_it",
+        "| read as the thesis's code has it": READ + "test_every_reading_is_in_the_raw_results_and_in_the_guide",
+        "solves for the best layout of every cell": READ + "test_every_reading_is_in_the_raw_results_and_in_the_guide",
+        "| R_total, published": READ + "test_the_thesis_own_layouts_come_out_as_told",
+        "the best layouts of its 30 searches": READ + "test_what_the_guide_says_of_the_searches",
+        "below the best layout of their own reading on code": READ + "test_what_the_guide_says_of_the_searches",
     },
     "results": {
         "| 512 USD/hour |": T + "test_the_result_table_is_reached",
@@ -321,6 +335,15 @@ HELD: dict[str, dict[str, str]] = {
         "Random search with the same 240": T + "test_chance_falls_short_of_the_search_as_printed",
         "Over the best uniform fleet of the price": T + "test_the_readme_repeats_the_guides_figures",
         "in default mode 256 H800 serve more": T + "test_the_readme_repeats_the_guides_figures",
+        "| fleet | reference, code | conversation |": MIXING + "test_the_table_of_mixes_is_the_raw_one",
+        "15 fleets, of which three": MIXING + "test_the_guide_tells_what_was_run",
+        "without levels and with P99 levels of 4 s": MIXING + "test_the_guide_tells_what_was_run",
+        "all fleets meet the same 128 draws": MIXING + "test_the_guide_tells_what_was_run",
+        "Times what the best fleet of one type serves": MIXING + "test_the_table_of_mixes_is_the_raw_one",
+        "The rival is 256 H800": MIXING + "test_the_guide_tells_what_mixing_buys",
+        "With levels 192 H800 and 128 H20": MIXING + "test_the_guide_tells_what_mixing_buys",
+        "on code 240 H800 and 32 H20": MIXING + "test_the_guide_tells_what_mixing_buys",
+        "is higher, by 24 and 9 %": MIXING + "test_the_guide_tells_what_mixing_buys",
         "pairs of GPU types at equal work": T + "test_the_accuracy_table_is_the_commands",
         "lie within their bands": T + "test_the_accuracy_table_is_the_commands",
         "worse on paper": M + "test_what_is_told_of_the_placed_tables_stands_in_them",

@@ -231,6 +231,8 @@ class TestNotes:
         text = notes(summary(changed))
         for part in ("tau 0.25", "M 50)", "201.5 requests/s", "3.750 requests/s", "180.0 requests/s"):
             assert part in text
+        busy = on_scenario(changed, assignment=replace(settings, idle=False))
+        assert "M 50, no island idle)" in notes(summary(busy))
         assert "Deviation" not in summary(plan)
 
     def test_arrivals_against_capacity(self, plan):

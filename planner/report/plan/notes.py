@@ -268,7 +268,7 @@ def _deviation(plan: Plan) -> list[str]:
     settings = plan.scenario.assignment
     if settings.formulation is not Formulation.DEVIATION:
         return []
-    weights = f"tau {settings.tau:g}, M {settings.deviation_weight:g}"
+    weights = f"tau {settings.tau:g}, M {settings.deviation_weight:g}{'' if settings.idle else ', no island idle'}"
     return [
         f"Deviation formulation ({weights}): it reports min(R\\_prefill, R\\_decode) = "
         f"{rate(plan.objective_rps)} requests/s for itself, with a total deviation of "

@@ -7,6 +7,7 @@ from itertools import groupby
 from planner.studies.chapter5.experiments import paper
 from planner.studies.chapter5.findings import findings
 from planner.studies.chapter5.records import CaseOutcome, Experiment, ExperimentOutcome, Optimum, TrialOutcome
+from planner.studies.chapter5.table_claims import table_claims
 from planner.studies.papers.records import Claim, Results, Run, Verdict
 
 SEARCHES = ("inventories", "divider", "direct")
@@ -19,7 +20,8 @@ REASONS: Mapping[str, str] = {}
 
 
 def claims(results: Results) -> Iterator[Claim]:
-    """The statements of sections 5.1 to 5.4, in order of their figures."""
+    """Table 5.1, then the statements of sections 5.1 to 5.4, in order of their figures."""
+    yield from table_claims(results)
     for row in results.table(ISLANDS):
         yield _claim(row["figure"], row["claim"], row["holds"] == "True", row["numbers"], results.run(ISLANDS))
     for name in SEARCHES:
