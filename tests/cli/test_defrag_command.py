@@ -85,7 +85,7 @@ def test_the_plan_s_files_agree(planner: Command, example: Path) -> None:
 
 
 def test_nothing_to_gain_is_said_plainly(planner: Command, example: Path) -> None:
-    answer = planner("defrag", example, "--depth", 2, "--out", "plan")
+    answer = planner("defrag", example, "--depth", 2, "--states", 0, "--out", "plan")
     assert answer.status == EXIT_DONE
     assert answer.out.startswith("Nothing is gained by moving pods: no node can be vacated")
     assert {path.name for path in Path("plan").iterdir()} == FILES - {"migrate.sh", "evictions"}
@@ -98,7 +98,7 @@ def test_nothing_is_overwritten_unasked(planner: Command, example: Path) -> None
     again = planner("defrag", example, "--out", "plan", "--depth", 1)
     assert again.status == EXIT_BAD_INPUT
     assert {path: path.read_bytes() for path in Path("plan").rglob("*") if path.is_file()} == before
-    assert planner("defrag", example, "--out", "plan", "--depth", 1, "--force").status == EXIT_DONE
+    assert planner("defrag", example, "--out", "plan", "--depth", 1, "--states", 0, "--force").status == EXIT_DONE
     assert not Path("plan/migrate.sh").exists()
     Path("plan/notes.txt").write_text("mine")
     assert planner("defrag", example, "--out", "plan", "--force").status == EXIT_BAD_INPUT

@@ -132,6 +132,12 @@ def defrag(
     depth: Annotated[int, typer.Option(min=1, max=8, help="Most moves of a chain.")] = 3,
     rounds: Annotated[int, typer.Option(min=1, max=1000, help="Most rounds.")] = 5,
     partition_nodes: Annotated[int, typer.Option(min=2, max=1_000_000, help="Most nodes of a partition.")] = 500,
+    states: Annotated[
+        int,
+        typer.Option(
+            min=0, max=1_000_000_000, help="States looked at a number of nodes, where a type has few; 0: heuristic."
+        ),
+    ] = 50_000,
     seed: Annotated[int, typer.Option(min=0, help="Of the random partitions.")] = 0,
     processes: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Partitions at once. [default: all cores]", show_default=False)
@@ -152,6 +158,7 @@ def defrag(
         rounds=rounds,
         partition_nodes=partition_nodes,
         seed=seed,
+        states=states,
         overlap_hours=overlap_minutes / 60,
         budget=MoveBudget(most_moves=most_moves, most_gpu_hours=most_gpu_hours, most_at_once=most_at_once),
     )

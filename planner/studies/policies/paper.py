@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import stdev
 
 from planner.report.kit.markdown import escaped, pictures, table
 from planner.report.kit.quantities import NONE
@@ -132,7 +133,7 @@ def _measured(statement: Statement, traces: Traces) -> float | None:
 
 
 HEADER = ("figure", "trace", "policy", "arrived, %", "what", "paper", "here")
-COLUMNS = ("trace", "policy", "arrived_percent", "power_w", "power_saved_percent", "grar")
+COLUMNS = ("trace", "policy", "arrived_percent", "power_w", "gpu_power_w", "power_saved_percent", "saved_std", "grar")
 _BOUND = {Measure.LEAST_SAVED: "above "}
 
 
@@ -147,7 +148,8 @@ def numbers_of(names: Sequence[str]) -> list[int]:
 
 
 def paper_tables(traces: Traces, names: Sequence[str]) -> dict[str, bytes]:
-    """A CSV a figure: power, what is saved of FGD's and GRAR of every policy at every percent of arrived capacity."""
+    """A CSV a figure: power, what is saved of FGD's, with its standard deviation over the seeds, and GRAR of every
+    policy at every percent of arrived capacity."""
     return {f"{name}.csv": csv_table(COLUMNS, _rows(traces, PAPER_FIGURES[name].traces)) for name in names}
 
 
@@ -157,11 +159,20 @@ def _rows(traces: Traces, names: Sequence[str]) -> list[list[object]]:
         base = mean_metrics(traces[name][FGD])
         for policy, runs in traces[name].items():
             means = mean_metrics(runs)
-            saved = savings(base, means)
+            saved, spread = savings(base, means), _spread(traces[name][FGD], runs)
             for row in means:
                 at = row.arrived_percent
-                rows.append([name, policy, at, f"{row.power_w:.1f}", f"{saved.get(at, 0.0):.3f}", f"{row.grar:.5f}"])
+                drawn = [f"{row.power_w:.1f}", f"{row.gpu_power_w:.1f}"]
+                kept = [f"{saved.get(at, 0.0):.3f}", f"{spread.get(at, 0.0):.3f}"]
+                rows.append([name, policy, at, *drawn, *kept, f"{row.grar:.4f}"])
     return rows
+
+
+def _spread(base: Sequence[OnlineRun], runs: Sequence[OnlineRun]) -> dict[int, float]:
+    """Standard deviation over the seeds of what each saves; none for a single seed."""
+    each = [savings(mean_metrics([one]), mean_metrics([other])) for one, other in zip(base, runs, strict=True)]
+    shared = set.intersection(*(set(saved) for saved in each)) if len(each) > 1 else set()
+    return {at: stdev(saved[at] for saved in each) for at in shared}
 
 
 def statement_row(row: Reproduced) -> list[str]:
