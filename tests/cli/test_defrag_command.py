@@ -172,6 +172,43 @@ pods:
         assert words in answer.err
 
 
+def test_rhythms_are_compared(planner: Command, here: Path) -> None:
+    """Printed, as JSON, and in a folder with all of it; by the pods' own copies and by a list of tasks."""
+    write_cluster(synthesize(12, 3, 0.85, types=(NodeType(gpu="H800", share=1.0),)), Path("c.yaml"))
+    lines = ("submit_h,life_h,gpus,cpus,memory_gb,gpu", *(f"{at},9,{1 + at % 4},8,16,H800" for at in range(12)))
+    Path("tasks.csv").write_text("\n".join(lines))
+    options = ("--every", "never,12,3", "--days", 1, "--seeds", "0-1", "--processes", 1)
+    answer = planner("defrag", "c.yaml", *options, "--out", "r")
+    assert (answer.status, answer.err) == (EXIT_DONE, "")
+    assert answer.out.startswith("Recommended: ")
+    assert {path.name for path in Path("r").iterdir()} == {"README.md", "report.html", "rhythms.csv", "rhythms.json"}
+    rows = list(csv.DictReader(Path("r/rhythms.csv").read_text().splitlines()))
+    assert [row["every_hours"] for row in rows] == ["", "12", "3"]
+    document = planner("defrag", "c.yaml", *options, "--json").json
+    assert [row["freed"]["mean"] for row in document["rhythms"]] == [
+        pytest.approx(float(row["freed"]), rel=1e-6) for row in rows
+    ]
+    listed = planner("defrag", "c.yaml", *options, "--tasks", "tasks.csv", "--json").json
+    assert (document["tasks"], listed["tasks"]) == (0, 12)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--every", "daily"), "--every: must be hours, and never, got 'daily'"),
+        (("--every", "6,never"), "rhythms must be never and others"),
+        (("--every", "never,6", "--aim", "switch"), "--every: nodes are vacated, got --aim switch"),
+        (("--tasks", "tasks.csv"), "--tasks: goes with --every"),
+        (("--every", "never,6", "--tasks", "tasks.csv"), "row 2, column life_h must be a number above 0, got '0'"),
+    ],
+)
+def test_rhythms_that_make_no_sense(planner: Command, example: Path, options: tuple[str, ...], words: str) -> None:
+    Path("tasks.csv").write_text("submit_h,life_h,gpus,cpus\n0,1,1,1\n0,0,1,1\n")
+    answer = planner("defrag", example, *options, "--out", "r")
+    assert (answer.status, Path("r").exists()) == (EXIT_BAD_INPUT, False)
+    assert words in answer.err
+
+
 KUBECTL = r"""
 import json, pathlib, sys
 state = pathlib.Path("state.json")
