@@ -14,6 +14,16 @@ PAPERS = (
         reference="N. Rignall, 2025, chapter 5 (`planner study chapter5`)",
         studies=("chapter5",),
     ),
+    Paper(
+        title="Power- and fragmentation-aware scheduling (PWR)",
+        reference="F. Lettich et al. (`planner study pwr`)",
+        studies=("policies",),
+    ),
+    Paper(
+        title="Alibaba Serverless Infrastructure (ASI), section 4.1",
+        reference="the ASI paper (`planner simulate defragmentation`, `planner defrag`)",
+        studies=("defragmentation",),
+    ),
 )
 RESULTS = "results"
 FOLDER = Path(__file__).parents[1]

@@ -20,7 +20,8 @@ from planner.studies.policies.records import OnlineRun
 FGD = "fgd"
 WEIGHTS = ("0.05", "0.1", "0.2")
 COMBINATIONS = tuple(f"pwr:{alpha}+fgd:{1 - float(alpha):g}" for alpha in WEIGHTS)
-POLICIES = (FGD, *COMBINATIONS, "bestfit", "dotprod", "gpupacking", "gpuclustering")
+COMPETITORS = ("bestfit", "dotprod", "gpupacking", "gpuclustering")
+POLICIES = (FGD, *COMBINATIONS, *COMPETITORS)
 TRACES = ("default", "gpushare40", "gpushare100", "multigpu20", "multigpu50", "gpuspec10", "gpuspec33")
 GAINED, FULL = 15, 100
 
@@ -82,6 +83,7 @@ def _of(
 STATEMENTS: tuple[Statement, ...] = (
     *_of(3, "default", Measure.LEAST_SAVED, (GAINED, 80), 13),
     *_of(3, "default", Measure.LEAST_SAVED, (80, 90), 5),
+    *_of(3, "default", Measure.MOST_SAVED, (GAINED, FULL), 5, COMPETITORS),
     *_of(4, "gpushare100", Measure.LEAST_SAVED, (GAINED, 70), 13),
     *_of(4, "gpushare100", Measure.LEAST_SAVED, (70, 80), 5),
     *_of(4, "gpushare100", Measure.MOST_SAVED, (GAINED, FULL), 5, ("bestfit",)),
@@ -117,19 +119,23 @@ def _measured(statement: Statement, traces: Traces) -> float | None:
     if FGD not in runs or statement.policy not in runs:
         return None
     base, means = mean_metrics(runs[FGD]), mean_metrics(runs[statement.policy])
-    within = range(statement.start, statement.end + 1)
-    if statement.measure in (Measure.LEAST_SAVED, Measure.MOST_SAVED):
-        saved = [value for percent, value in savings(base, means).items() if percent in within]
-        chosen = min if statement.measure is Measure.LEAST_SAVED else max
-        return chosen(saved, default=None)
     grar = {row.arrived_percent: row.grar for row in base}
-    sign = 1 if statement.measure is Measure.GRAR_BEHIND else -1
-    leads = [
-        sign * (grar[row.arrived_percent] - row.grar)
-        for row in means
-        if row.arrived_percent in within and row.arrived_percent in grar
-    ]
-    return max(leads, default=None)
+    behind = {row.arrived_percent: grar[row.arrived_percent] - row.grar for row in means if row.arrived_percent in grar}
+    return measured(statement, savings(base, means), behind)
+
+
+def measured(statement: Statement, saved: Mapping[int, float], behind: Mapping[int, float]) -> float | None:
+    """Our figure of a statement, from what is saved of FGD's power (%) and how far GRAR is behind FGD's, by percent of
+    arrived capacity; None where nothing is known in its range."""
+    chosen, curve, sign = {
+        Measure.LEAST_SAVED: (min, saved, 1),
+        Measure.MOST_SAVED: (max, saved, 1),
+        Measure.GRAR_BEHIND: (max, behind, 1),
+        Measure.GRAR_AHEAD: (max, behind, -1),
+    }[statement.measure]
+    return chosen(
+        (sign * value for percent, value in curve.items() if statement.start <= percent <= statement.end), default=None
+    )
 
 
 HEADER = ("figure", "trace", "policy", "arrived, %", "what", "paper", "here")
