@@ -44,7 +44,7 @@ def turnover_of(
     if not pods and not tasks:
         raise InputError(
             f"cluster {cluster.name}: must have pods with GPUs, whose copies come and go; has none.",
-            hint="Give --tasks, a CSV of those that come.",
+            hint="Give the tasks that come as a list.",
         )
     here = _templates(cluster, pods)
     lives = [task.life_h for task in tasks]
