@@ -6,8 +6,11 @@ import pytest
 from drawn_clusters import churned, tiny
 from hypothesis import given
 from hypothesis import strategies as st
+from small_clusters import cluster, node, pod
 
 from planner.defragmentation import consolidate, fewest_nodes, replay
+from planner.defragmentation.boards import board_of
+from planner.defragmentation.exhaustive import _Search
 from planner.domain import Cluster
 from planner.domain.defragmentation import Defragmentation, DefragmentationSettings
 
@@ -70,6 +73,10 @@ def test_every_tiny_cluster_ends_as_brute_force_does(most_movable: int) -> None:
         assert (in_use(exact), exact.proven, exact.fewest_in_use) == (best, True, best[0]), seed
         assert in_use(alone) >= best
         assert alone.fewest_in_use <= best[0]
+        assert in_use(alone) > best or exact.moves == alone.moves  # IPC's own where they are as good
+        hurried = consolidate(small, DefragmentationSettings(states=30))
+        assert hurried.fewest_in_use <= best[0] <= hurried.after.in_use
+        assert in_use(hurried) == best or not hurried.proven
         better += in_use(alone) > best
     assert better >= 2
 
@@ -106,3 +113,18 @@ def test_a_node_that_ipc_leaves_in_use_is_vacated(nodes: int, seed: int, moves: 
     assert {item.node for item in replay(crowded, exact.moves).pods} == {item.node for item in crowded.pods} - {
         *exact.vacated
     }
+
+
+def test_moves_that_only_a_later_node_needs_come_with_it() -> None:
+    """Two nodes to vacate, each pod with one place to go to: `b`'s first pod need not have left for `a` to be free."""
+    labels = [(("pool", name),) for name in "xy"]
+    nodes = [node(name, 4, labels=labels[at % 2]) for at, name in enumerate("abcd")]
+    pods = [
+        pod("p", "a", [0], node_selector=labels[0]),
+        pod("q", "b", [0], node_selector=labels[1]),
+        pod("r", "b", [1], node_selector=labels[1]),
+        *(pod(f"s{name}", name, [0], locked=True) for name in "cd"),
+    ]
+    partition, _ = board_of(cluster(nodes, pods)).partition(range(4))
+    interleaved = ((1, 1, 3), (0, 0, 2), (2, 1, 3))
+    assert _Search(partition).works(interleaved) == ((0, ((0, 0, 2),)), (1, ((1, 1, 3), (2, 1, 3))))

@@ -9,6 +9,7 @@ from small_clusters import TAINT, cluster, node, pod
 
 from planner.defragmentation import simulate_churn, turnover_of
 from planner.domain.defragmentation import (
+    ChurnFigures,
     ChurnTask,
     DefragmentationSettings,
     MoveBudget,
@@ -18,6 +19,7 @@ from planner.domain.defragmentation import (
 )
 from planner.errors import InputError
 from planner.report.cluster.rhythms import rhythms_csv, rhythms_summary
+from planner.runs import defragmenting
 from planner.runs.defragmenting import compare_rhythms
 
 USED = churned(24, 1, 0.8, fit="random")
@@ -114,6 +116,24 @@ def test_what_a_rhythm_brings_is_counted_on_the_same_tasks() -> None:
     rows = [figures for group in runs.values() for figures in group]
     moved = sum(a.moved_gpus for a in rows) / sum(a.moves for a in rows)
     assert choice.limit == pytest.approx(8 / (moved * 0.25))
+
+
+def test_steps_count_from_the_last_rhythm_that_was_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: free nodes more than never (two seeds, one day) and moves. Every 12 h frees less than every 24 h, every
+    3 h more on one seed alone; neither is worth its moves, nor what the next step counts from."""
+    lives = {None: ((0, 0), 0), 24.0: ((10, 10), 24), 12.0: ((5, 5), 100), 6.0: ((11, 11.2), 36), 3.0: ((0, 30), 40)}
+    some = simulate_churn(turnover_of(USED, 0, hours=1, life_hours=1), 0, None).figures
+
+    def life(*task: object) -> ChurnFigures:
+        gains, moves = lives[task[-1]]  # type: ignore[index]
+        return replace(some, hours=24, empty=gains[int(task[-2])], moves=moves, moved_gpus=moves)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(defragmenting, "_life", life)
+    choice = compared(every_hours=tuple(lives), seeds=(0, 1), most_moves_per_node_hour=1.0)
+    assert [row.worth for row in choice.rhythms] == [True, True, False, True, False]
+    steps = [row.step for row in choice.rhythms]
+    assert steps == [None, pytest.approx(0.1), None, pytest.approx(12 / 26.4), pytest.approx(4 / 93.6)]
+    assert choice.recommended == 6.0
 
 
 def test_a_limit_of_none_recommends_never_and_the_words_say_so() -> None:
