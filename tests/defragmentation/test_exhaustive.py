@@ -100,6 +100,9 @@ def test_where_work_runs_out_it_is_said() -> None:
     """The same moves whatever the machine: work is counted. The bound holds for large clusters, too."""
     few, large = churned(10, 1, 0.8, fit="random", small=True), churned(100, 1, 0.87)
     assert not consolidate(few, DefragmentationSettings(states=10)).proven
+    # That none is vacated takes no moves is soon proven; whether one can be stays open.
+    half = consolidate(churned(8, 2, 0.8, small=True), DefragmentationSettings(states=3_000))
+    assert (len(half.vacated), half.proven, half.after.in_use - half.fewest_in_use) == (0, False, 1)
     result = consolidate(large)
     assert not result.proven
     assert result.fewest_in_use <= fewest_nodes(large, count_moves=False).in_use <= result.after.in_use

@@ -19,6 +19,8 @@ TABLES = {
 """Trace -> raw table."""
 TRIES = "tries"
 """Raw table: what else was tried on multigpu50 and gpuspec10, a row a try and policy, with the least saved."""
+EQUATION = "equation1"
+"""Raw table: what is saved (%) where watts of CPUs are those of the paper's equation 1, not the simulator's."""
 NEAR_POINTS, NEAR_GRAR, NEAR_PERCENT = 0.5, 0.005, 5
 """How far off is close: points of power, GRAR (the paper's are read off curves, to one digit), and percents of arrived
 capacity before the end of a range that the paper gives as `about`."""
@@ -53,7 +55,7 @@ def curves_of(rows: Sequence[Mapping[str, str]]) -> dict[tuple[str, str], Curve]
     """Curves by trace and policy, from the rows of a figure's table."""
     grouped: dict[tuple[str, str], list[Mapping[str, str]]] = {}
     for row in rows:
-        grouped.setdefault((row["trace"], row["policy"]), []).append(row)
+        grouped.setdefault(_key(row), []).append(row)
 
     def curve(group: Sequence[Mapping[str, str]], column: str) -> dict[int, float]:
         return {int(row["arrived_percent"]): float(row[column]) for row in group}
@@ -108,17 +110,30 @@ def _judged(statement: Statement, short: float, curves: Curves, results: Results
         return verdict, f"Off by {short:.2g}; the paper's figure is read off a curve, to one digit."
     saved = curves[statement.trace, statement.policy].saved
     until = last_above(statement, saved)
-    fall = saved[statement.end - 1] - saved[statement.end]
     words = f"Above {statement.published:g} % until {until} % arrived, {short:.1f} points short at the least"
     if short <= NEAR_POINTS:
         return Verdict.CLOSE, f"{words}."
+    fall = saved[statement.end - 1] - saved[statement.end]
+    about = f"the curve falls by {fall:.1f} points a percent there, and the paper says `about` {statement.end}"
     if statement.end - until <= NEAR_PERCENT:
-        falls = f"the curve falls by {fall:.1f} points a percent there, and the paper says `about` {statement.end}"
-        return Verdict.EXPLAINED, f"{words}; {falls}."
+        return Verdict.EXPLAINED, f"{words}; {about}."
     key = statement.trace, statement.policy
-    tries = [row for row in results.table(TRIES) if (row["trace"], row["policy"]) == key]
-    tried = "; ".join(f"{row['what']}: {float(row['least_saved']):.1f}" for row in tries)
-    return Verdict.OPEN, f"{words}. Nothing that was tried reaches it ({tried})."
+    tried = [f"{row['what']}: {float(row['least_saved']):.1f}" for row in results.table(TRIES) if _key(row) == key]
+    by_equation = {
+        int(row["arrived_percent"]): float(row["saved"]) for row in results.table(EQUATION) if _key(row) == key
+    }
+    least = min(value for at, value in by_equation.items() if statement.start <= at <= statement.end)
+    reached = last_above(statement, by_equation)
+    by_words = f"With watts of CPUs by the paper's equation 1 above it until {reached} %, at least {least:.1f}"
+    others = f"the least by other tries: {'; '.join(tried)}"
+    if statement.end - reached <= NEAR_PERCENT or statement.published - least <= NEAR_POINTS:
+        near = statement.end - reached <= NEAR_PERCENT
+        return (Verdict.EXPLAINED if near else Verdict.CLOSE), f"{words}. {by_words} ({others})."
+    return Verdict.OPEN, f"{words}. {by_words}; nothing that was tried reaches the paper's figure ({others})."
+
+
+def _key(row: Mapping[str, str]) -> tuple[str, str]:
+    return row["trace"], row["policy"]
 
 
 def last_above(statement: Statement, saved: Mapping[int, float]) -> int:
