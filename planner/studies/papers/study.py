@@ -15,14 +15,24 @@ PAPERS = (
         studies=("chapter5",),
     ),
     Paper(
-        title="Power- and fragmentation-aware scheduling (PWR)",
-        reference="F. Lettich et al. (`planner study pwr`)",
+        title="Power- and fragmentation-aware online scheduling",
+        reference="F. Lettich et al., PWR (`planner study pwr`)",
         studies=("policies",),
     ),
     Paper(
-        title="Alibaba Serverless Infrastructure (ASI), section 4.1",
-        reference="the ASI paper (`planner simulate defragmentation`, `planner defrag`)",
-        studies=("defragmentation",),
+        title="Topology-aware preemption",
+        reference="P. Zhang et al., Baichuan, FlexTopo (`planner simulate preemption`)",
+        studies=("preemption",),
+    ),
+    Paper(
+        title="Large production AI clusters",
+        reference="S. Li et al., Alibaba ASI, OSDI 2026, spot, moves (`planner simulate spot`, `... defragmentation`)",
+        studies=("spot", "defragmentation"),
+    ),
+    Paper(
+        title="Large production AI clusters, on a made-up trace",
+        reference="The same. Synthetic: what was put in is no test; what follows is (`planner study asi --synthetic`)",
+        studies=("asi",),
     ),
 )
 RESULTS = "results"
