@@ -166,6 +166,9 @@ def test_what_agrees_with_table_4_is_told_as_its_runs_have_it() -> None:
     assert f"standard preemption hits {hit_percent(packed):.1f} % (of {total:,}), not 44.5" in STUDIES
 
 
+SPOT = ResultsFolder(FOLDER / "spot" / RESULTS)
+
+
 def test_the_spot_table_is_told_as_its_runs_have_it() -> None:
     rows = SPOT.table(POLICIES)
     ours, theirs = (of(rows, "all_percent", policy).mean for policy in (OURS, BASELINE))
