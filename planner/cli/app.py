@@ -51,7 +51,7 @@ COMMANDS = {  # the module, and its function where that is not `command`
     "verify": "plan.checks:verify",
     "watch": "replanning.watch",
     "report": "plan.report",
-    "defrag": "cluster.diagnose:defrag",
+    "defrag": "cluster.defrag:defrag",
     "docs": "docs.command",
     "doctor": "facts.doctor",
     "mcp": "assistants.command",

@@ -1,12 +1,14 @@
-"""Nodes vacated round by round, each round with partitions of its own (IPC: ASI paper, section 4.1)."""
+"""Nodes vacated round by round, each round with partitions of its own (IPC: ASI paper, section 4.1); of a GPU type with
+few nodes in use by the fewest moves that vacate the most, which an exhaustive search finds."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from planner.defragmentation.boards import Board, board_of, parts_of
+from planner.defragmentation.exhaustive import best_moves
 from planner.defragmentation.ordering import RawStep, ordered
 from planner.defragmentation.partitions import Chainwork, Partition, vacated_nodes
 from planner.domain import Cluster
@@ -43,7 +45,30 @@ def consolidate(
     # On a copy: the steps found are then put in order from where the tasks are today.
     work = _Rounds(board.copy(), settings, run)
     work.all()
-    return ordered(cluster, board, work.steps, settings, tuple(work.rounds))
+    steps, fewest, proven = _best(board, work.steps, settings)
+    plan = ordered(cluster, board, steps, settings, tuple(work.rounds))
+    return replace(plan, proven=proven, fewest_in_use=fewest)
+
+
+def _best(board: Board, steps: list[RawStep], settings: DefragmentationSettings) -> tuple[list[RawStep], int, bool]:
+    """The steps, or better ones of the types that are searched; the nodes that stay in use at least; whether that and
+    the moves are proven the fewest."""
+    fewest, proven = sum(map(bool, board.on_node)), True
+    best: list[RawStep] = []
+    for nodes in parts_of(board, len(board.nodes), range(len(board.nodes))):
+        ours = [step for step in steps if step.node in set(nodes)]
+        partition, numbers = board.partition(nodes)
+        optimum = best_moves(partition, len(ours), sum(len(step.moves) for step in ours), settings.states)
+        best += ours if optimum.works is None else _raw(board, nodes, numbers, optimum.works)
+        fewest, proven = fewest - optimum.bound, proven and optimum.proven
+    return best, fewest, proven
+
+
+def _raw(board: Board, nodes: list[int], numbers: list[int], works: Iterable[Chainwork]) -> Iterator[RawStep]:
+    """What was found in a partition, by the board's numbers."""
+    for node, local_moves in works:
+        moves = tuple((numbers[task], nodes[source], nodes[target]) for task, source, target in local_moves)
+        yield RawStep(board.nodes[nodes[node]].name, nodes[node], moves)
 
 
 @dataclass(slots=True)
@@ -74,9 +99,7 @@ class _Rounds:
         parts = list(parts_of(self.board, self.settings.partition_nodes, shuffled))
         steps: list[RawStep] = []
         for nodes, numbers, works in self._solved(parts):
-            for node, local_moves in works:
-                moves = tuple((numbers[task], nodes[source], nodes[target]) for task, source, target in local_moves)
-                steps.append(RawStep(self.board.nodes[nodes[node]].name, nodes[node], moves))
+            steps += _raw(self.board, nodes, numbers, works)
         # Partitions share no node, so all are solved from the same state, side by side, before any task moves.
         for step in steps:
             for task, _, target in step.moves:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         resolve_names,
     )
     from planner.files.benchmarks.conditions import Conditions
+    from planner.files.cluster.churn_tasks import load_tasks
     from planner.files.cluster.cluster_documents import cluster_document
     from planner.files.cluster.cluster_sections import cluster_from_section
     from planner.files.cluster.clusters import cluster_text, load_cluster, write_cluster
@@ -90,6 +91,7 @@ _HOMES = {
     "planner.files.benchmarks.conditions": "Conditions",
     "planner.files.cluster.cluster_documents": "cluster_document",
     "planner.files.cluster.cluster_sections": "cluster_from_section",
+    "planner.files.cluster.churn_tasks": "load_tasks",
     "planner.files.cluster.clusters": "cluster_text load_cluster write_cluster",
     "planner.files.disk.documents": "input_hash",
     "planner.files.disk.folders": "PAGE_FILE claim_folder claim_run_folder write_folder write_run",

@@ -8,12 +8,24 @@ from typing import Any, TypeVar
 from planner import defragmentation, export, files, report
 from planner.defragmentation import consolidate
 from planner.domain import Cluster, Qos
-from planner.domain.defragmentation import Defragmentation, DefragmentationSettings, Move, MoveAim
+from planner.domain.defragmentation import (
+    ChurnFigures,
+    ChurnTask,
+    Defragmentation,
+    DefragmentationSettings,
+    Move,
+    MoveAim,
+    Rhythm,
+    RhythmChoice,
+    RhythmSettings,
+)
 from planner.domain.diagnosis import ChangeKind, ClusterDiagnosis, GpuRequest, RequestDiagnosis, UnlockingChange
 from planner.errors import SolverError
 from planner.files.plan.digests import sealed_text
 from planner.placement.diagnosis import diagnose
 from planner.processes.workers import Workers
+from planner.replay.measures.columns import spread
+from planner.runs.pages import page_bytes
 
 
 def with_moves(diagnosis: ClusterDiagnosis, cluster: Cluster) -> ClusterDiagnosis:
@@ -124,3 +136,110 @@ class _Crew:
                     hint="Give it more memory, or fewer --processes.",
                 ) from answer
             yield answer
+
+
+HOURS_A_DAY = 24.0
+RHYTHM_TABLE, RHYTHM_DOCUMENT, RHYTHM_PAGE = "rhythms.csv", "rhythms.json", "report.html"
+
+
+def rhythm_file_names() -> tuple[str, ...]:
+    """What `rhythm_files` may hold."""
+    return (README, RHYTHM_TABLE, RHYTHM_DOCUMENT, RHYTHM_PAGE)
+
+
+def rhythm_files(choice: RhythmChoice) -> dict[str, bytes]:
+    """A comparison of rhythms as the files of a folder."""
+    page = report.rhythms_page(choice)
+    return {
+        README: report.page_text(page).encode(),
+        RHYTHM_TABLE: report.rhythms_csv(choice),
+        RHYTHM_DOCUMENT: sealed_text(report.rhythms_document(choice)),
+        RHYTHM_PAGE: page_bytes(page),
+    }
+
+
+def compare_rhythms(
+    cluster: Cluster,
+    settings: RhythmSettings,
+    moving: DefragmentationSettings,
+    *,
+    tasks: Sequence[ChurnTask] = (),
+    processes: int = 1,
+) -> RhythmChoice:
+    """The cluster's life under each rhythm, on the same tasks of each seed, and the last rhythm worth its moves.
+
+    InputError: nothing that comes and goes, tasks that fit nowhere, a cluster that contradicts itself.
+    """
+    lives = [
+        (cluster, settings, moving, tasks, seed, every) for every in settings.every_hours for seed in settings.seeds
+    ]
+    with Workers(processes) as workers:
+        figures = list(_Crew(workers, processes)(_life, lives))
+    count = len(settings.seeds)
+    by_rhythm = [figures[at : at + count] for at in range(0, len(figures), count)]
+    moves, gpus_moved = sum(row.moves for row in figures), sum(row.moved_gpus for row in figures)
+    sizes = [len(node.gpus) for node in cluster.nodes if node.gpus]
+    twice = gpus_moved / moves * moving.overlap_hours if moves else 0.0
+    derived = sum(sizes) / len(sizes) / twice if twice else float("inf")
+    limit = derived if settings.most_moves_per_node_hour is None else settings.most_moves_per_node_hour
+    rhythms: list[Rhythm] = []
+    for every, rows in zip(settings.every_hours, by_rhythm, strict=True):
+        reference = next((row for row in reversed(rhythms) if row.worth), None)
+        rhythms.append(_rhythm(every, rows, by_rhythm[0], reference, limit, moving.overlap_hours))
+    return RhythmChoice(
+        cluster=cluster.name,
+        settings=settings,
+        overlap_hours=moving.overlap_hours,
+        nodes=len(sizes),
+        gpus=sum(sizes),
+        held_percent=spread([row.held_percent for row in by_rhythm[0]]).mean,
+        tasks=len(tasks),
+        limit=limit,
+        limited=settings.most_moves_per_node_hour is not None,
+        rhythms=tuple(rhythms),
+        recommended=next(row.every_hours for row in reversed(rhythms) if row.worth),
+    )
+
+
+def _life(
+    cluster: Cluster,
+    settings: RhythmSettings,
+    moving: DefragmentationSettings,
+    tasks: Sequence[ChurnTask],
+    seed: int,
+    every_hours: float | None,
+) -> ChurnFigures:
+    """What a seed's tasks make of the cluster under one rhythm."""
+    hours = max(1, round(HOURS_A_DAY * settings.days))
+    turnover = defragmentation.turnover_of(cluster, seed, hours=hours, life_hours=settings.life_hours, tasks=tasks)
+    return defragmentation.simulate_churn(turnover, seed, every_hours, moving).figures
+
+
+def _rhythm(
+    every_hours: float | None,
+    rows: Sequence[ChurnFigures],
+    never: Sequence[ChurnFigures],
+    reference: Rhythm | None,
+    limit: float,
+    overlap_hours: float,
+) -> Rhythm:
+    """A rhythm beside never, and its step from the last one that was worth it."""
+    days = rows[0].hours / HOURS_A_DAY
+    # Seed by seed: both had the same tasks, so that what seeds differ by falls out.
+    pairs = list(zip(rows, never, strict=True))
+    freed = spread([HOURS_A_DAY * (row.empty - base.empty) for row, base in pairs])
+    moves = spread([row.moves / days for row in rows])
+    gain = freed.mean - (reference.freed.mean if reference else 0.0)
+    step = (moves.mean - reference.moves.mean) / gain if reference and gain > 0 else None
+    return Rhythm(
+        every_hours=every_hours,
+        empty=spread([row.empty for row in rows]),
+        not_full=spread([row.not_full for row in rows]),
+        freed=freed,
+        freed_gpu_hours=spread([HOURS_A_DAY * (row.empty_gpus - base.empty_gpus) for row, base in pairs]).mean,
+        moves=moves,
+        twice_gpu_hours=overlap_hours * spread([row.moved_gpus / days for row in rows]).mean,
+        step=step,
+        # A gain whose interval has 0 in it may be the seeds' alone.
+        worth=reference is None or (step is not None and step <= limit and (freed.low is None or freed.low > 0)),
+    )

@@ -85,7 +85,7 @@ def test_the_plan_s_files_agree(planner: Command, example: Path) -> None:
 
 
 def test_nothing_to_gain_is_said_plainly(planner: Command, example: Path) -> None:
-    answer = planner("defrag", example, "--depth", 2, "--out", "plan")
+    answer = planner("defrag", example, "--depth", 2, "--states", 0, "--out", "plan")
     assert answer.status == EXIT_DONE
     assert answer.out.startswith("Nothing is gained by moving pods: no node can be vacated")
     assert {path.name for path in Path("plan").iterdir()} == FILES - {"migrate.sh", "evictions"}
@@ -98,7 +98,7 @@ def test_nothing_is_overwritten_unasked(planner: Command, example: Path) -> None
     again = planner("defrag", example, "--out", "plan", "--depth", 1)
     assert again.status == EXIT_BAD_INPUT
     assert {path: path.read_bytes() for path in Path("plan").rglob("*") if path.is_file()} == before
-    assert planner("defrag", example, "--out", "plan", "--depth", 1, "--force").status == EXIT_DONE
+    assert planner("defrag", example, "--out", "plan", "--depth", 1, "--states", 0, "--force").status == EXIT_DONE
     assert not Path("plan/migrate.sh").exists()
     Path("plan/notes.txt").write_text("mine")
     assert planner("defrag", example, "--out", "plan", "--force").status == EXIT_BAD_INPUT
@@ -170,6 +170,43 @@ pods:
         answer = planner("defrag", "odd.yaml", "--out", "plan")
         assert (answer.status, Path("plan").exists()) == (EXIT_BAD_INPUT, False)
         assert words in answer.err
+
+
+def test_rhythms_are_compared(planner: Command, here: Path) -> None:
+    """Printed, as JSON, and in a folder with all of it; by the pods' own copies and by a list of tasks."""
+    write_cluster(synthesize(12, 3, 0.85, types=(NodeType(gpu="H800", share=1.0),)), Path("c.yaml"))
+    lines = ("submit_h,life_h,gpus,cpus,memory_gb,gpu", *(f"{at},9,{1 + at % 4},8,16,H800" for at in range(12)))
+    Path("tasks.csv").write_text("\n".join(lines))
+    options = ("--every", "never,12,3", "--days", 1, "--seeds", "0-1", "--processes", 1)
+    answer = planner("defrag", "c.yaml", *options, "--out", "r")
+    assert (answer.status, answer.err) == (EXIT_DONE, "")
+    assert answer.out.startswith("Recommended: ")
+    assert {path.name for path in Path("r").iterdir()} == {"README.md", "report.html", "rhythms.csv", "rhythms.json"}
+    rows = list(csv.DictReader(Path("r/rhythms.csv").read_text().splitlines()))
+    assert [row["every_hours"] for row in rows] == ["", "12", "3"]
+    document = planner("defrag", "c.yaml", *options, "--json").json
+    assert [row["freed"]["mean"] for row in document["rhythms"]] == [
+        pytest.approx(float(row["freed"]), rel=1e-6) for row in rows
+    ]
+    listed = planner("defrag", "c.yaml", *options, "--tasks", "tasks.csv", "--json").json
+    assert (document["tasks"], listed["tasks"]) == (0, 12)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--every", "daily"), "--every: must be hours, and never, got 'daily'"),
+        (("--every", "6,never"), "rhythms must be never and others"),
+        (("--every", "never,6", "--aim", "switch"), "--every: nodes are vacated, got --aim switch"),
+        (("--tasks", "tasks.csv"), "--tasks: goes with --every"),
+        (("--every", "never,6", "--tasks", "tasks.csv"), "row 2, column life_h must be a number above 0, got '0'"),
+    ],
+)
+def test_rhythms_that_make_no_sense(planner: Command, example: Path, options: tuple[str, ...], words: str) -> None:
+    Path("tasks.csv").write_text("submit_h,life_h,gpus,cpus\n0,1,1,1\n0,0,1,1\n")
+    answer = planner("defrag", example, *options, "--out", "r")
+    assert (answer.status, Path("r").exists()) == (EXIT_BAD_INPUT, False)
+    assert words in answer.err
 
 
 KUBECTL = r"""

@@ -1,5 +1,6 @@
 """Random clusters, and churned ones as schedulers leave them."""
 
+import numpy as np
 from hypothesis import strategies as st
 from small_clusters import TAINT, cluster, node, pod
 
@@ -56,3 +57,26 @@ def churned(nodes: int, seed: int, load: float, *, fit: str = "best", small: boo
     """Hosts of one type, filled, 30 % of the tasks gone, refilled: the facts' mix, or one of small tasks."""
     mix = TaskMix(filled=1.0, sizes=SMALL_TASKS) if small else TaskMix(filled=1.0)
     return synthesize(nodes, seed, load, types=(NodeType(gpu="H800", share=1.0),), mix=mix, fit=Fit(fit))
+
+
+def tiny(seed: int) -> Cluster:
+    """Three to five nodes with at most nine pods, of which every order of moves can be looked at."""
+    generator = np.random.default_rng(seed)
+    size = int(generator.choice([4, 8]))
+    nodes = [
+        node(f"n{at}", size, cpus=float(generator.choice([8, 12, 16])) * size) for at in range(generator.integers(3, 6))
+    ]
+    pods = []
+    for place in nodes:
+        free, groups, cpus = list(range(size)), set(), place.cpus
+        for _ in range(generator.integers(0, 5)):
+            gpus = int(generator.choice([1, 1, 1, 2, 2, 3, 4]))
+            wanted = float(gpus * generator.choice([4, 8, 12]))
+            group, locked = str(generator.choice(["", "", "", "g"])), bool(generator.random() < 0.2)
+            if gpus > len(free) or wanted > cpus or len(pods) == 9 or (group and group in groups):
+                continue
+            groups.add(group)
+            cpus -= wanted
+            held = [free.pop() for _ in range(gpus)]
+            pods.append(pod(f"p{len(pods)}", place.name, held, cpus=wanted, locked=locked, anti_affinity=group))
+    return cluster(nodes, pods)

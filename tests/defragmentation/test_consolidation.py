@@ -21,13 +21,15 @@ def moves_of(result: Defragmentation) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("depth", [1, 2])
 def test_figure_15_takes_chains_of_three(depth: int) -> None:
-    result = consolidate(figure_15(), DefragmentationSettings(depth=depth))
-    assert (result.moves, result.vacated) == ((), ())
+    result = consolidate(figure_15(), DefragmentationSettings(depth=depth, states=0))
+    assert (result.moves, result.vacated, result.proven) == ((), (), False)
     assert [(item.steps, item.moves) for item in result.rounds] == [(0, 0)]
 
 
-def test_figure_15_s_moves_in_their_order() -> None:
-    result = consolidate(figure_15(), DefragmentationSettings(depth=3))
+@pytest.mark.parametrize(("depth", "states"), [(3, 0), (1, 50_000)])
+def test_figure_15_s_moves_in_their_order(depth: int, states: int) -> None:
+    """By chains of three, and by looking at every order of moves."""
+    result = consolidate(figure_15(), DefragmentationSettings(depth=depth, states=states))
     assert moves_of(result) == [("j7", "n2", "n3"), ("j3", "n1", "n2"), ("j1", "n0", "n1")]
     assert result.vacated == ("n0",)
     assert [move.wave for move in result.moves] == [1, 2, 3]  # each needs what the one before it leaves
@@ -178,7 +180,15 @@ def test_unsound_clusters_are_refused(pods: list[object], words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"depth": 0}, {"rounds": 0}, {"partition_nodes": 1}, {"seed": -1}, {"overlap_hours": float("nan")}]
+    "changes",
+    [
+        {"depth": 0},
+        {"rounds": 0},
+        {"partition_nodes": 1},
+        {"seed": -1},
+        {"states": -1},
+        {"overlap_hours": float("nan")},
+    ],
 )
 def test_settings_out_of_range(changes: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(changes))):

@@ -24,6 +24,8 @@ def migration_document(plan: Defragmentation) -> dict[str, Any]:
         "settings": asdict(plan.settings),
         "before": _occupation(plan.before),
         "after": _occupation(plan.after),
+        "proven": plan.proven,
+        "fewest_in_use": plan.fewest_in_use,
         "gpu_hours": plan.gpu_hours,
         "waves": plan.waves,
         "steps": [asdict(step) | {"slots_per_move": step.slots_per_move} for step in plan.steps],
@@ -57,7 +59,7 @@ _MOVE: tuple[Column[Move], ...] = (
 
 def migration_summary(plan: Defragmentation) -> str:
     """What the plan gains and costs, in a few lines."""
-    return "\n".join((*_gain(plan), *_remarks(plan)))
+    return "\n".join((*_gain(plan), *_how_good(plan), *_remarks(plan)))
 
 
 def _gain(plan: Defragmentation) -> Iterator[str]:
@@ -79,6 +81,18 @@ def _gain(plan: Defragmentation) -> Iterator[str]:
         yield f"{_count(len(plan.gathered), 'job')} brought to one place by {cost}."
     best = plan.steps[0]
     yield f"The first step takes {_count(best.moves, 'move')}, the last {_count(plan.steps[-1].moves, 'move')}."
+
+
+def _how_good(plan: Defragmentation) -> Iterator[str]:
+    """Whether there are better moves, and how far the nodes in use are from what no moves go below."""
+    if plan.settings.aim is not MoveAim.NODES:
+        return
+    fewer = plan.after.in_use - plan.fewest_in_use
+    if plan.proven:
+        yield "Exact: without a budget no moves leave fewer nodes in use, and no fewer moves as few."
+    else:
+        fewest = "as few as can be" if fewer == 0 else f"no moves leave fewer than {plan.fewest_in_use:,}"
+        yield f"A heuristic (IPC): {_count(plan.after.in_use, 'node')} stay in use, {fewest}; fewer moves may do."
 
 
 def _count(number: int, noun: str) -> str:

@@ -17,8 +17,9 @@ def defragmentation_study(
 ) -> StudyAtHand:
     """Tasks come and go on `nodes` nodes of 8 GPUs; `every_hours` pods are moved together (None: never). `exact`:
     clusters of 25 nodes that are held against the fewest nodes in use there can be."""
+    from planner.report.cluster.rhythms import rhythm_name
     from planner.studies.defragmentation.page import churn_page, churn_pictures
-    from planner.studies.defragmentation.study import FIGURE_NAMES, by_rhythm, mean_of, rhythm, run_churn, run_exact
+    from planner.studies.defragmentation.study import FIGURE_NAMES, by_rhythm, mean_of, run_churn, run_exact
     from planner.studies.defragmentation.workload import ChurnWorkload, DefragmentationStudy
 
     question = DefragmentationStudy(
@@ -29,7 +30,7 @@ def defragmentation_study(
     )
     runs = list(run_churn(question))
     optima = list(run_exact(question)) if exact else []
-    groups = {rhythm(hours): group for hours, group in by_rhythm(runs).items()}
+    groups = {rhythm_name(hours): group for hours, group in by_rhythm(runs).items()}
     rows = [{"figure": name, **{word: mean_of(group, name) for word, group in groups.items()}} for name in FIGURE_NAMES]
     beside = [
         {

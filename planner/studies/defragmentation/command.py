@@ -22,7 +22,8 @@ from planner.studies.commands import (
 )
 
 if TYPE_CHECKING:
-    from planner.studies.defragmentation.workload import ChurnRun, DefragmentationStudy, ExactComparison
+    from planner.domain.defragmentation import ChurnRun
+    from planner.studies.defragmentation.workload import DefragmentationStudy, ExactComparison
     from planner.studies.runner import RunsDone
 
 NEVER = "never"
@@ -117,11 +118,11 @@ def _show(study: "DefragmentationStudy", runs: "list[ChurnRun]", exact: "list[Ex
 
 
 def _tell(step: "RunsDone[ChurnRun]") -> None:
-    from planner.studies.defragmentation.study import rhythm
+    from planner.report.cluster.rhythms import rhythm_name
 
     if step.last is not None:
         figures = step.last.figures
         screen.show_note(
-            f"{step.done:.0f}/{step.total} runs: {rhythm(step.last.every_hours)}, seed {step.last.seed}: "
+            f"{step.done:.0f}/{step.total} runs: {rhythm_name(step.last.every_hours)}, seed {step.last.seed}: "
             f"{figures.placeable:.1f} requests of 8 GPUs placeable, {figures.moves} moves"
         )

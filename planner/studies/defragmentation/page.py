@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from planner.domain.defragmentation import ChurnRun
+from planner.report.cluster.rhythms import rhythm_name
 from planner.report.kit.markdown import pictures, table
 from planner.report.kit.plots import Kind, Plot, Series, series_of
 from planner.report.kit.quantities import NONE, counted, measured, significant, whole
-from planner.studies.defragmentation.study import by_rhythm, mean_of, rhythm
-from planner.studies.defragmentation.workload import ChurnRun, DefragmentationStudy, ExactComparison
+from planner.studies.defragmentation.study import by_rhythm, mean_of
+from planner.studies.defragmentation.workload import DefragmentationStudy, ExactComparison
 from planner.studies.front import Draw, sheet
 
 ROWS = (
@@ -54,7 +56,7 @@ def rhythms_table(runs: Sequence[ChurnRun]) -> str:
     """A column a rhythm."""
     groups = by_rhythm(runs)
     rows = [[words, *(_cell(mean_of(group, name)) for group in groups.values())] for name, words in ROWS]
-    return table(["", *map(rhythm, groups)], rows, "l" + "r" * len(groups))
+    return table(["", *map(rhythm_name, groups)], rows, "l" + "r" * len(groups))
 
 
 def _cell(value: float | None) -> str:
@@ -101,7 +103,7 @@ def churn_plots(runs: Sequence[ChurnRun]) -> tuple[Plot, ...]:
     """Over time of the first seed, then means over the seeds."""
     groups = by_rhythm(runs)
     firsts = [group[0] for group in groups.values()]
-    names = tuple(rhythm(hours) for hours in groups)
+    names = tuple(rhythm_name(hours) for hours in groups)
     means = (
         Plot(
             name=f"mean-{name.replace('_', '-')}",
@@ -126,7 +128,9 @@ def churn_pictures(runs: Sequence[ChurnRun]) -> dict[str, Draw]:
         title="Moves",
         y="moves",
         series=tuple(
-            series_of(rhythm(hours), [(sample.hour / HOURS_A_DAY, float(sample.moves)) for sample in group[0].series])
+            series_of(
+                rhythm_name(hours), [(sample.hour / HOURS_A_DAY, float(sample.moves)) for sample in group[0].series]
+            )
             for hours, group in by_rhythm(runs).items()
         ),
     )
@@ -146,7 +150,7 @@ def _placeable(firsts: Sequence[ChurnRun]) -> Plot:
         y="requests of 8 GPUs",
         series=tuple(
             series_of(
-                rhythm(run.every_hours),
+                rhythm_name(run.every_hours),
                 [(sample.hour / HOURS_A_DAY, float(sample.placeable)) for sample in run.series],
             )
             for run in firsts

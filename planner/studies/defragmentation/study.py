@@ -4,20 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from statistics import fmean
 
-from planner.defragmentation import consolidate, fewest_nodes
-from planner.domain.defragmentation import DefragmentationSettings
+from planner.defragmentation import consolidate, fewest_nodes, simulate_churn
+from planner.defragmentation.churn import churned
+from planner.domain.defragmentation import ChurnFigures, ChurnRun, ChurnSample, DefragmentationSettings
 from planner.errors import InputError
 from planner.processes.workers import Processes
 from planner.report.kit.tables import csv_table
-from planner.studies.defragmentation.simulation import churned, simulate_churn
-from planner.studies.defragmentation.workload import (
-    ChurnFigures,
-    ChurnRun,
-    ChurnSample,
-    ChurnWorkload,
-    DefragmentationStudy,
-    ExactComparison,
-)
+from planner.studies.defragmentation.workload import ChurnWorkload, DefragmentationStudy, ExactComparison, turnover
 from planner.studies.runner import RunsDone, require_each_once, run_tasks
 
 Listen = Callable[[RunsDone[ChurnRun]], None]
@@ -42,7 +35,13 @@ def run_churn(
                 hint="Give 24.",
             )
     tasks = [(study.workload, seed, hours) for hours in study.every_hours for seed in study.seeds]
-    yield from run_tasks("defragmentation", simulate_churn, tasks, processes=processes, listen=listen)
+    yield from run_tasks("defragmentation", _run, tasks, processes=processes, listen=listen)
+
+
+def _run(
+    workload: ChurnWorkload, seed: int, every_hours: float | None, progress: Callable[[float], None] | None = None
+) -> ChurnRun:
+    return simulate_churn(turnover(workload, seed), seed, every_hours, progress=progress)
 
 
 def run_exact(
@@ -60,8 +59,8 @@ def compare_exact(
     workload: ChurnWorkload, seed: int, progress: Callable[[float], None] | None = None
 ) -> ExactComparison:
     """One seed's churned cluster under both. `progress` hears when it is done."""
-    cluster = churned(workload, seed)
-    plan = consolidate(cluster, DefragmentationSettings(seed=seed))
+    cluster = churned(turnover(workload, seed), f"churned-{workload.nodes}-{seed}")
+    plan = consolidate(cluster, DefragmentationSettings(seed=seed, states=0))
     exact = fewest_nodes(cluster, work_limit=EXACT_S)
     in_use = len({pod.node for pod in cluster.pods})
     if progress is not None:
@@ -82,12 +81,6 @@ RUNS_FILE, SERIES_FILE, EXACT_FILE = "runs.csv", "series.csv", "exact.csv"
 FIGURE_NAMES = tuple(field.name for field in fields(ChurnFigures))
 _SAMPLE = tuple(field.name for field in fields(ChurnSample))
 _EXACT = tuple(field.name for field in fields(ExactComparison))
-NEVER = "never"
-
-
-def rhythm(every_hours: float | None) -> str:
-    """As `never` or `every 24 h`."""
-    return NEVER if every_hours is None else f"every {every_hours:g} h"
 
 
 def runs_csv(runs: Iterable[ChurnRun]) -> bytes:

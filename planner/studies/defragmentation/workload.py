@@ -1,4 +1,4 @@
-"""A churned cluster's tasks: what they are drawn from, those that come, and what became of them."""
+"""A churned cluster and its tasks: what they are drawn from, and those that come."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,12 +6,13 @@ from math import inf
 
 import numpy as np
 
+from planner.domain import ClusterNode, NodeGpu, NumaNode
+from planner.domain.defragmentation import ChurnTask, Turnover
 from planner.errors import InputError
 
 HOST_GPUS = 8
 HOST_CPUS = 192
-WHOLE_REQUEST_CPUS = 64
-"""CPUs of the 8-GPU request that is counted (8G64C: ASI paper, figure 13)."""
+POOL = "pool"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,66 +35,6 @@ class ChurnWorkload:
     affine: float = 0.15
     exclusive: float = 0.15
     group: int = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChurnTask:
-    """A task: what it asks for, when it comes and how long it lives. `pool` and `group`: -1 for none."""
-
-    number: int
-    submit_h: float
-    life_h: float
-    gpus: int
-    cpus: int
-    locked: bool
-    pool: int
-    group: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChurnSample:
-    """The cluster at the end of an hour, and what happened in it. `placeable`: nodes with eight idle GPUs and CPUs for
-    a request of eight; `not_full`: with any idle GPU; `waiting_gpus` of tasks without room."""
-
-    hour: int
-    held_gpus: int
-    not_full: int
-    empty: int
-    placeable: int
-    waiting_gpus: int
-    vacated: int
-    moves: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChurnFigures:
-    """Means over the hours after the warm-up, sums over them, waits of tasks that came in them (h; of those still
-    waiting so far). `moved_gpus`: of all moves. `reduction_percent`: by how much a run lowers the number of nodes with
-    an idle GPU (empty ones included), mean over runs: the ASI paper's 20.2 %. None: nothing to take a mean of."""
-
-    held_percent: float
-    not_full: float
-    empty: float
-    placeable: float
-    waiting_gpus: float
-    host_wait_h: float | None
-    other_wait_h: float | None
-    runs: int
-    vacated: int
-    moves: int
-    moved_gpus: int
-    moves_per_node: float | None
-    reduction_percent: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChurnRun:
-    """One seed under one rhythm. `every_hours` None: never defragmented."""
-
-    every_hours: float | None
-    seed: int
-    figures: ChurnFigures
-    series: tuple[ChurnSample, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +69,30 @@ class DefragmentationStudy:
 
 HOURS_A_DAY = 24.0
 MOST_TASKS = 1_000_000
+
+
+def turnover(workload: ChurnWorkload, seed: int) -> Turnover:
+    """The study's cluster, empty at first, and a seed's tasks; those of hour 0 come largest first."""
+    tasks = sorted(draw_tasks(workload, seed), key=lambda task: (task.submit_h, -task.gpus, task.number))
+    return Turnover(
+        nodes=tuple(map(_node, range(workload.nodes))),
+        coming=tuple(tasks),
+        hours=round(HOURS_A_DAY * workload.days),
+        warm_up_h=HOURS_A_DAY * workload.warm_up_days,
+    )
+
+
+def _node(number: int) -> ClusterNode:
+    return ClusterNode(
+        name=f"n-{number}",
+        gpu="GPU",
+        gpus=tuple(NodeGpu(index=k, uuid=f"{number}-{k}", numa=0) for k in range(HOST_GPUS)),
+        numa_nodes=(NumaNode(id=0, socket=0),),
+        cpus=HOST_CPUS,
+        memory_gb=0.0,
+        asw="",
+        labels=((POOL, str(number % 2)),),
+    )
 
 
 def draw_tasks(workload: ChurnWorkload, seed: int) -> tuple[ChurnTask, ...]:
@@ -183,8 +148,8 @@ class _Draw:
             gpus=gpus,
             cpus=gpus * self._one_of(workload.cpus_per_gpu),
             locked=chances[0] < workload.locked,
-            pool=int(2 * chances[3]) if chances[1] < workload.affine else -1,
-            group=self.grouped // workload.group if exclusive else -1,
+            node_selector=((POOL, str(int(2 * chances[3]))),) if chances[1] < workload.affine else (),
+            group=f"g-{self.grouped // workload.group}" if exclusive else "",
         )
 
     def _one_of(self, listed: Sequence[tuple[int, float]]) -> int:

@@ -15,14 +15,19 @@ PAPERS = (
         studies=("chapter5",),
     ),
     Paper(
+        title="Power- and fragmentation-aware online scheduling",
+        reference="F. Lettich et al., PWR (`planner study pwr`)",
+        studies=("policies",),
+    ),
+    Paper(
         title="Topology-aware preemption",
         reference="P. Zhang et al., Baichuan, FlexTopo (`planner simulate preemption`)",
         studies=("preemption",),
     ),
     Paper(
         title="Large production AI clusters",
-        reference="S. Li et al., Alibaba ASI, OSDI 2026, spot capacity (`planner simulate spot`)",
-        studies=("spot",),
+        reference="S. Li et al., Alibaba ASI, OSDI 2026, spot, moves (`planner simulate spot`, `... defragmentation`)",
+        studies=("spot", "defragmentation"),
     ),
     Paper(
         title="Large production AI clusters, on a made-up trace",

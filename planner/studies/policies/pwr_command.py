@@ -9,6 +9,7 @@ import typer
 
 from planner.cli import screen
 from planner.cli.program.shared_options import Executor, Scheduler, seeds_of
+from planner.domain import PowerFormula
 from planner.errors import InputError
 from planner.studies.commands import (
     FIGURES_FOLDER,
@@ -51,6 +52,10 @@ def command(
     ] = None,
     seeds: Annotated[str, typer.Option(help="Seeds of arrivals and ties.")] = SEEDS,
     inflate: Annotated[float, typer.Option(help="Pods ask for this many times the GPUs.")] = INFLATION,
+    power_formula: Annotated[
+        PowerFormula | None,
+        typer.Option(help="How watts of CPUs add up: paper (equation 1). [default: simulators]", show_default=False),
+    ] = None,
     processes: Processes = None,
     executor: Executor = "local",
     scheduler: Scheduler = None,
@@ -76,7 +81,13 @@ def command(
     for name, path in paths.items():
         trace_nodes, trace_pods = inputs.read_traces(nodes, path, power)
         studies[name] = PolicyStudy(
-            nodes=trace_nodes, pods=trace_pods, policies=mixes, seeds=listed, inflation=inflate, power=power
+            nodes=trace_nodes,
+            pods=trace_pods,
+            policies=mixes,
+            seeds=listed,
+            inflation=inflate,
+            power=power,
+            formula=power_formula,
         )
     workers_each = processes or min(len(os.sched_getaffinity(0)), len(mixes) * len(listed))
     with workers_of(executor, workers_each, scheduler) as workers:

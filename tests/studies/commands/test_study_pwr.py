@@ -55,6 +55,19 @@ def test_figures_whose_traces_are_given(planner: Command) -> None:
     assert (again.status, again.out) == (EXIT_BAD_INPUT, "")
 
 
+def test_watts_by_the_paper_s_own_equation(planner: Command) -> None:
+    """Idle CPUs draw less by equation 1, which rounds their sockets down; GPUs as much. Placements without PWR stay."""
+    drawn = {}
+    for formula in ("simulators", "paper"):
+        out = ("--out", formula, "--force", "--power-formula", formula)
+        assert planner(*BARE[:-2], "--policy", "fgd", "--pods", "default=mine.csv", *out).status == EXIT_DONE
+        drawn[formula] = read_rows(f"{formula}/figure-01.csv")
+    for theirs, ours in zip(drawn["simulators"], drawn["paper"], strict=True):
+        assert (theirs["gpu_power_w"], theirs["grar"]) == (ours["gpu_power_w"], ours["grar"])
+        assert float(theirs["power_w"]) >= float(ours["power_w"])
+    assert drawn["simulators"] != drawn["paper"]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
