@@ -81,7 +81,7 @@ def _runs_table(rows: Sequence[Claim]) -> str:
     """A row a command, by the number that the claims give it; what several tables came of ran once."""
     runs = {claim.run.command: claim.run for claim in rows}
     cells = [
-        [number, f"`{command}`", runs[command].date, significant(runs[command].cpu_s)]
+        [number, f"`{command}`".replace("|", "\\|"), runs[command].date, significant(runs[command].cpu_s)]
         for command, number in _numbers(rows).items()
     ]
     return table(["Run", "Command", "Day", "CPU-seconds"], cells, "rllr")

@@ -39,7 +39,9 @@ def render_study(study: Study) -> dict[str, bytes]:
     """`study.md`, a CSV a figure and for table 5.1, each figure as PNG and SVG; all rounds, all findings as CSV."""
     from planner.report.kit.style import encoded  # matplotlib takes a second to load
 
-    pages = {"study.md": study_page(study).encode(), FINDINGS_FILE: _csv(findings_frame(study))}
+    pages = {"study.md": study_page(study).encode()}
+    if study.findings:
+        pages[FINDINGS_FILE] = _csv(findings_frame(study))
     if study.experiments:
         pages[ROUNDS_FILE] = _csv(rounds_frame(study))
     for name in study.figures:
