@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from serving_oracle import Baseline, Box
 from serving_pools import actions_of, model, pool, requests, require_sound
 
 from planner.studies.serving.arrivals import draw_counts
@@ -136,8 +137,11 @@ def test_choices_come_one_at_a_time_and_then_constants_are_searched(monkeypatch:
     monkeypatch.setattr(calibration, "run_reading", bowl)
     monkeypatch.setattr(calibration, "proposed", lambda judged, _seed: [dict(judged[0].steps), dict(BOTTOM)])
     attempts = list(calibrate(14, 5))
-    screen, rest = attempts[:-14], attempts[-14:]
-    assert len(screen) == 1 + sum(len(values) - 1 for _, values in ALTERNATIVES)
+    count = 1 + sum(len(values) - 1 for _, values in ALTERNATIVES)
+    screen, rest = attempts[:count], attempts[count : count + 14]
+    # around the bottom, which was met by the search, nothing is nearer: a step each way, and no further
+    beside = [sum(abs(row.steps[name] - BOTTOM[name]) for name in BOTTOM) for row in attempts[count + 14 :]]
+    assert beside == [1] * sum((step > 0) + (step < STEPS - 1) for step in BOTTOM.values())
     assert all((row.stage, row.steps) == ("screen", MIDDLE) for row in screen)
     changed = [
         sum(getattr(row.choices, name) != getattr(Choices(), name) for name, _ in ALTERNATIVES) for row in screen
@@ -149,13 +153,50 @@ def test_choices_come_one_at_a_time_and_then_constants_are_searched(monkeypatch:
     assert [row.stage for row in rest] == ["middle", *["chance"] * 11, "search", "chance"]
     assert len({tuple(row.steps.values()) for row in rest}) == 14
     assert rest[12].steps == BOTTOM
-    assert [row.steps for row in calibrate(13, 5)] == [row.steps for row in attempts[:-1]]
+    assert [row.steps for row in calibrate(9, 5)] == [row.steps for row in attempts[: len(screen) + 9]]
+
+
+def test_constants_move_one_by_one_to_the_bottom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From wherever chance and a search that proposes nothing new have come: the bowl has one bottom."""
+    monkeypatch.setattr(calibration, "run_reading", bowl)
+    monkeypatch.setattr(calibration, "proposed", lambda judged, _seed: [dict(judged[0].steps)])
+    assert calibration.nearest_of(list(calibrate(13, 5))[9:]).steps == BOTTOM
 
 
 @pytest.mark.study
 def test_the_search_comes_nearer_than_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibration, "run_reading", bowl)
-    rest = list(calibrate(18, 5))[-18:]
+    rest = [row for row in calibrate(18, 5) if row.stage not in ("screen", "one by one")]
     assert [row.stage for row in rest] == ["middle", *["chance"] * 11, *["search"] * 6]
     assert min(row.distance for row in rest[12:]) < min(row.distance for row in rest[:12])
-    assert [row.steps for row in calibrate(18, 5)][-18:] == [row.steps for row in rest]
+
+
+@pytest.mark.parametrize("absence", Absence)
+def test_baseline_is_that_of_another_implementation(absence: Absence) -> None:
+    """60 drawn pools each: every request begins when it does there, and the same models are loaded at the
+    same times on the same machines."""
+    draws = np.random.default_rng(11)
+    for _ in range(60):
+        count, boxes = int(draws.integers(2, 6)), int(draws.integers(1, 5))
+        load_s, infer_s = draws.uniform(0.2, 2.0, count), draws.uniform(0.05, 0.6, count)
+        rows = sorted(zip(draws.uniform(0, 20, 60).tolist(), draws.integers(count, size=60).tolist(), strict=True))
+        late_s, dispatch_s, idle_s = (float(draws.choice(values)) for values in ((0.0, 4.0), (0.0, 0.13), (0.3, 1.7)))
+        listed = tuple(model(str(k), float(infer_s[k]), float(load_s[k]) * LOAD_1_S, sla_s=1e6) for k in range(count))
+        settings = ServingSettings(
+            absence=absence, dispatch_s=dispatch_s, late_start_s=late_s, idle_s=idle_s, overdue_s=1e6
+        )
+        run = simulate_serving(pool(*listed, machines=boxes), requests(*rows), "baseline", seed=1, settings=settings)
+        other = Baseline(
+            load_s=[one.size_mb * 8 / 4096 for one in listed],
+            infer_s=infer_s.tolist(),
+            requests=rows,
+            boxes=[Box() for _ in range(boxes)],
+            absence=absence.value,
+            idle_s=idle_s,
+            dispatch_s=dispatch_s,
+            late_s=late_s,
+        )
+        other.run()
+        assert run.requests.start_s.tolist() == pytest.approx([other.starts[k] for k in range(len(rows))])
+        loads = sorted((round(row[4], 6), row[0], row[2]) for row in actions_of(run) if row[1] is Action.LOAD)
+        assert loads == sorted((round(at_s, 6), *where) for at_s, *where in other.loads)

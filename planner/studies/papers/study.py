@@ -14,6 +14,11 @@ PAPERS = (
         reference="N. Rignall, 2025, chapter 5 (`planner study chapter5`)",
         studies=("chapter5",),
     ),
+    Paper(
+        title="Measuring and improving resource utilization",
+        reference="P. Blinowski, S. Mrozicki, S. Potrzebowski, K. Wąsowski, 2024 (`planner study warsaw`)",
+        studies=("serving",),
+    ),
 )
 RESULTS = "results"
 FOLDER = Path(__file__).parents[1]

@@ -7,7 +7,8 @@
 
 First a middle reading, then each of its choices changed alone: the nearest value of each is kept, except of `absence`,
 where section 6.3 decides, by which Baseline's misses rise in spikes: they do so with `each` alone. Then the constants,
-on STEPS values each: BY_CHANCE draws, all others where Ax expects most improvement of L.
+on STEPS values each: BY_CHANCE draws, all others where Ax expects most improvement of L. At last the nearest one's
+constants are moved one by one, as long as that comes nearer: most touch one policy alone, which no model of L knows.
 """
 
 import math
@@ -109,6 +110,33 @@ def calibrate(
             judged.append(run_reading(stage, best, steps, seed, scale))
             listen(judged[-1])
             yield judged[-1]
+    for name, way in _ways() if trials > BY_CHANCE else ():
+        while (moved := _moved(judged, name, way)) is not None:
+            before = nearest_of(judged)
+            judged.append(run_reading("one by one", best, moved, seed, scale))
+            listen(judged[-1])
+            yield judged[-1]
+            if nearest_of(judged) is before:
+                break
+
+
+def nearest_of(attempts: Sequence[Attempt]) -> Attempt:
+    """The one with the lowest distance."""
+    return min(attempts, key=lambda row: row.distance)
+
+
+def _ways() -> Iterator[tuple[str, int]]:
+    """Each constant down and up."""
+    for scope in SCOPES:
+        yield scope.name, -1
+        yield scope.name, 1
+
+
+def _moved(judged: Sequence[Attempt], name: str, way: int) -> dict[str, int] | None:
+    """The steps of the nearest with one constant a step further; None where that was judged, or is out of its scope."""
+    steps = dict(nearest_of(judged).steps)
+    steps[name] += way
+    return steps if 0 <= steps[name] < STEPS and steps not in [dict(row.steps) for row in judged] else None
 
 
 def _screen() -> Iterator[Choices]:
@@ -125,8 +153,7 @@ def nearest_choices(screened: Sequence[Attempt]) -> Choices:
     middle, best = Choices(), Choices()
     for name in (name for name, _ in ALTERNATIVES if name != "absence"):
         rivals = [row for row in screened if replace(row.choices, **{name: getattr(middle, name)}) == middle]
-        nearest = min(rivals, key=lambda row: row.distance)
-        best = replace(best, **{name: getattr(nearest.choices, name)})
+        best = replace(best, **{name: getattr(nearest_of(rivals).choices, name)})
     return best
 
 

@@ -72,12 +72,12 @@ def _run_words(run: "ReadRun") -> str:
 
 def _show(readings: list[dict[str, str]], attempts: "list[Attempt]") -> None:
     from planner.studies.serving.page import number_words
-    from planner.studies.serving.reconciled.calibration import constants_at
+    from planner.studies.serving.reconciled.calibration import constants_at, nearest_of
     from planner.studies.serving.reconciled.readings import PUBLISHED
     from planner.studies.serving.reconciled.tables import findings_by_reading, means_by_reading
 
     if attempts:
-        nearest = min(attempts, key=lambda row: row.distance)
+        nearest = nearest_of(attempts)
         constants = [(name, f"{value:g}") for name, value in constants_at(nearest.steps).items()]
         rows = [("distance", f"{nearest.distance:.3f}"), ("absence", nearest.choices.absence.value), *constants]
         screen.show_table(f"The nearest of {len(attempts)} readings", ("", "Value"), rows)
