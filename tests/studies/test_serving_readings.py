@@ -90,6 +90,20 @@ def test_an_ended_quantum_comes_before_requests_where_it_is_read_so() -> None:
     assert waits["rr-quantum", True] == waits["rr-quantum", False] > 10.0
 
 
+def test_a_quantum_that_inferences_renew_breaks_into_nothing() -> None:
+    """Two places, `a` always asked for; the quantum of `b` has long ended when `c` is asked for: it waits for `a`."""
+    served = pool(*(model(name, 0.1, 51.2) for name in "abc"), slots=2)
+    rows = (*((1.0 + 0.05 * k, 0) for k in range(200)), (0.5, 1), (5.0, 2))
+    asked = tuple(sorted(requests(*rows), key=lambda row: row.arrival_s))
+    starts = []
+    for first in (True, False):
+        chosen = ServingSettings(quantum_s=2.0, quanta_first=first, overdue_s=1e6)
+        run = simulate_serving(served, asked, "rr-quantum", seed=1, settings=chosen)
+        (place,) = np.flatnonzero(run.requests.model == 2)
+        starts.append(float(run.requests.start_s[place]))
+    assert starts[0] == starts[1] > 15.0
+
+
 def test_the_published_arrivals_are_steady_beside_their_spikes() -> None:
     """1,700 a minute (section 6.3) outside of spikes, and the published totals of each model."""
     for spikes in (1, 2, 3):
