@@ -105,7 +105,7 @@ def study(name: str, **settings: Any) -> StudyAtHand:
     | defragmentation | what moving pods frees on a cluster where tasks come and go               | nodes, days, load, every_hours, seeds, exact |
     | policies        | which online policy holds most GPUs, saves most power (FGD, PWR)          | nodes, pods, policies, seeds, exact |
     | preemption      | whether newcomers' GPUs share a socket (FlexTopo)                         | cycles, seeds, initials, methods, sequential, alpha, aligned, nodes, repetitions |
-    | serving         | who loads which model when (Warsaw 2024)                                  | machines, policies, seeds, minutes, scale, constants |
+    | serving         | who loads which model when (Warsaw 2024)                                  | machines, policies, seeds, minutes, scale, constants, reading |
     | spot            | how much spot load a cluster carries (SpotGPU)                            | nodes, gpus_per_node, loads, policies, seeds, days, most_evictions_per_job |
 
     The whole of each, with its files, is a command: `planner study chapter5`, `planner simulate spot`. Raises

@@ -14,6 +14,7 @@ from planner.studies.policies.pwr_command import command as pwr
 from planner.studies.policies.queue_command import command as queue
 from planner.studies.preemption.command import command as preemption
 from planner.studies.serving.command import command as serving
+from planner.studies.serving.reconciled.command import command as warsaw
 from planner.studies.spot.command import command as spot
 
 study = typer.Typer(help=STUDIES.commands["study"].help, no_args_is_help=True)
@@ -23,6 +24,7 @@ study.command("chapter5")(chapter5)
 study.command("mixes")(mixes)
 study.command("readings")(readings)
 study.command("papers")(papers)
+study.command("warsaw")(warsaw)
 
 simulate = typer.Typer(help=STUDIES.commands["simulate"].help, no_args_is_help=True)
 simulate.command("cluster")(cluster)

@@ -410,6 +410,7 @@ CROWDED = {
     "planner/export": 18,  # a file a sort of what is written, and a batch's objects, which are of no plan
     "planner/runs": 20,  # a file a job of the command line
     "planner/api": 20,  # a file a subject of notebooks
+    "planner/studies/serving": 19,  # a file a kind of input or answer, and what is told of the thesis from raw results
 }
 
 

@@ -1,9 +1,9 @@
 """The orderings of the Warsaw study: a short trace on scarce places, and the whole one over several seeds.
 
-The thesis' runs were in real time, with constants and minutes of arrivals that it does not give: its values (857.81 s
-of loading, 97.06 % in time) cannot come out. Of its findings, quantum logic does not shorten the longest completion in
-any setting that we tried (renewed quanta lengthen it), starvation tracking misses fewer deadlines where places are
-scarce, not more, and Baseline loads least there, since it makes no second copy.
+All of it under the literal reading, where the thesis' values (857.81 s of loading, 97.06 % in time) cannot come out.
+Of its findings, quantum logic does not shorten the longest completion there (renewed quanta lengthen it), starvation
+tracking misses fewer deadlines where places are scarce, not more, and Baseline loads least, since it makes no second
+copy. What the published reading has is held by test_serving_claims.py.
 """
 
 import time

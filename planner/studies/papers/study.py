@@ -34,6 +34,11 @@ PAPERS = (
         reference="The same. Synthetic: what was put in is no test; what follows is (`planner study asi --synthetic`)",
         studies=("asi",),
     ),
+    Paper(
+        title="Measuring and improving resource utilization",
+        reference="P. Blinowski, S. Mrozicki, S. Potrzebowski, K. Wąsowski, 2024 (`planner study warsaw`)",
+        studies=("serving",),
+    ),
 )
 RESULTS = "results"
 FOLDER = Path(__file__).parents[1]

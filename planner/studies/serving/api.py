@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.errors import InputError
 from planner.studies.front import StudyAtHand
+from planner.studies.serving.records import Reading
 
 if TYPE_CHECKING:
     from planner.studies.serving.arrivals import ArrivalLaw
@@ -22,6 +23,7 @@ def serving_study(
     minutes: int = 7,
     scale: float = 0.23,
     constants: Mapping[str, float] | None = None,
+    reading: str = "literal",
 ) -> StudyAtHand:
     """The thesis' nine models on `machines` alike, two models on each at most; or LLMs on GPUs, by our cost model.
 
@@ -29,29 +31,32 @@ def serving_study(
     "load_mbit_s": 50000}. `models`: LLMs, as {"name": "chat", "model": "qwen3-30b-a3b", "sla_s": 15, "requests": 1200}.
 
     `policies`: all where none are named; `minutes` of arrivals, with spikes in the last third; `scale`: so many times
-    the thesis' requests; `constants`: of the policies, as {"quantum_s": 5.0}.
+    the thesis' requests; `constants`: of the policies, as {"quantum_s": 5.0}; `reading`: what the thesis leaves open,
+    "literal" or "published" (of its nine models; then `minutes=30, scale=1` is its main setting).
     """
-    from planner.studies.serving.arrivals import ArrivalLaw
     from planner.studies.serving.page import ROWS, comparisons, means_of, serving_page
     from planner.studies.serving.plots import numbers_of, serving_figure
     from planner.studies.serving.policies.named import POLICIES
-    from planner.studies.serving.records import ServingPool, ServingSettings
+    from planner.studies.serving.reconciled.readings import settings_as_read
+    from planner.studies.serving.records import ServingPool
     from planner.studies.serving.study import ServingStudy, run_serving_study
-    from planner.studies.serving.warsaw import TOTALS, dnn_models
+    from planner.studies.serving.warsaw import dnn_models
     from planner.studies.serving.warsaw import machines as machines_alike
 
     settings: dict[str, Any] = dict(constants or {})
+    read = _reading(reading)
     if isinstance(machines, int) and not models:
         pool = ServingPool(types=machines_alike(machines), models=dnn_models())
-        law = ArrivalLaw(totals=TOTALS)
+        law = _law(read, minutes, scale)
     else:
         pool, law = llm_pool(machines, models)
+        law = replace(law, minutes=minutes, scale=scale, spike_minutes=_late_spikes(minutes))
     question = ServingStudy(
         pool=pool,
         policies=tuple(policies) or tuple(POLICIES),
         seeds=tuple(seeds),
-        law=replace(law, minutes=minutes, scale=scale, spike_minutes=(minutes // 2, minutes // 2 + 1)),
-        settings=ServingSettings(**settings),
+        law=law,
+        settings=replace(settings_as_read(read), **settings),
     )
     runs = list(run_serving_study(question))
     means = means_of(runs)
@@ -73,6 +78,29 @@ def serving_study(
         summary=partial(serving_page, runs, question.pool, question.settings),
         tables={"findings": findings, "models": llm_rows(pool) if models else _thesis_models()},
     )
+
+
+def _reading(word: str) -> Reading:
+    if word not in set(Reading):
+        raise InputError(
+            f"study serving: reading must be one of {', '.join(Reading)}, got {word!r:.40}.", hint="Choose one of them."
+        )
+    return Reading(word)
+
+
+def _law(reading: Reading, minutes: int, scale: float) -> "ArrivalLaw":
+    """The reading's arrivals; its own spikes where all of them come."""
+    from planner.studies.serving.reconciled.readings import law_as_read
+
+    law = law_as_read(reading)
+    fits = reading is Reading.PUBLISHED and minutes > max(law.spike_minutes)
+    return replace(
+        law, minutes=minutes, scale=scale, spike_minutes=law.spike_minutes if fits else _late_spikes(minutes)
+    )
+
+
+def _late_spikes(minutes: int) -> tuple[int, int]:
+    return minutes // 2, minutes // 2 + 1
 
 
 def _thesis_models() -> list[dict[str, Any]]:

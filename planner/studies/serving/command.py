@@ -1,6 +1,6 @@
 """`planner simulate serving`: many models on one pool, under schedulers that load and unload them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
@@ -21,7 +21,14 @@ from planner.studies.commands import (
     typed_options,
 )
 from planner.studies.serving import results
-from planner.studies.serving.records import InferenceKind, ScalingSettings, ServingSettings, VictimOrder
+from planner.studies.serving.records import (
+    Absence,
+    InferenceKind,
+    Reading,
+    ScalingSettings,
+    ServingSettings,
+    VictimOrder,
+)
 
 if TYPE_CHECKING:
     from planner.studies.serving.arrivals import ArrivalLaw, MinuteCounts
@@ -96,6 +103,12 @@ DRAWN = ("scale", "spikes", "spike_factor")
 def command(
     context: typer.Context,
     *,
+    reading: Annotated[
+        Reading,
+        typer.Option(
+            help="What the thesis leaves open: at its word (literal), or as its figures come out (published)."
+        ),
+    ] = Reading.LITERAL,
     mix: Annotated[
         Mix, typer.Option(help="The thesis' models: dnn, nine of them, or llm, its branch of llama-7B in three sizes.")
     ] = Mix.DNN,
@@ -112,8 +125,16 @@ def command(
         typer.Option(min=1, max=525_600, help="Minutes of arrivals. [default: 30; 1440 for llm]", show_default=False),
     ] = None,
     scale: Annotated[float, typer.Option(help="So many times the models' requests.")] = 1.0,
-    spikes: Annotated[str, typer.Option(help="Minutes with spikes, from 0; or none.")] = "9,10,20",
-    spike_factor: Annotated[float, typer.Option(help="A spike has so many times another minute's requests.")] = 4.0,
+    spikes: Annotated[
+        str | None,
+        typer.Option(help="Minutes with spikes, from 0; or none. [default: 9,10,20, or as read]", show_default=False),
+    ] = None,
+    spike_factor: Annotated[
+        float | None,
+        typer.Option(
+            help="A spike has so many times another minute's requests. [default: 4, or as read]", show_default=False
+        ),
+    ] = None,
     prompt_tokens: Annotated[float, typer.Option(help="Mean tokens of drawn prompts.")] = 1000.0,
     output_tokens: Annotated[float, typer.Option(help="Mean tokens of drawn answers.")] = 200.0,
     policy: Annotated[
@@ -140,18 +161,15 @@ def command(
 ) -> None:
     """Requests for many models on one pool: deadlines, waits and loading time of schedulers, as in the Warsaw study."""
     from planner import files
-    from planner.studies.serving.arrivals import ArrivalLaw
+    from planner.studies.serving.reconciled.readings import law_as_read, settings_as_read
     from planner.studies.serving.study import ServingStudy, run_serving_study
-    from planner.studies.serving.warsaw import TOTALS
 
     _refuse_clashes(context)
     compared, listed = policies_of(policy or POLICY_NAMES, serving_policy), seeds_of(seeds)
-    settings, scaling = constants_of(constants or ())
-    law = ArrivalLaw(
-        totals=TOTALS,
+    settings, scaling = constants_of(constants or (), settings_as_read(reading))
+    law = replace(
+        _with_spikes(law_as_read(reading), spikes, spike_factor),
         minutes=minutes or (LLM_MINUTES if mix is Mix.LLM else DNN_MINUTES),
-        spike_minutes=spikes_of(spikes),
-        spike_factor=spike_factor,
         scale=scale,
         prompt_tokens=prompt_tokens,
         output_tokens=output_tokens,
@@ -192,6 +210,13 @@ def command(
     )
 
 
+def _with_spikes(law: "ArrivalLaw", spikes: str | None, factor: float | None) -> "ArrivalLaw":
+    """The law with spikes as typed, else as read."""
+    if spikes is not None:
+        law = replace(law, spike_minutes=spikes_of(spikes))
+    return law if factor is None else replace(law, spike_factor=factor)
+
+
 def _refuse_clashes(context: typer.Context) -> None:
     """Refuse options that would be silently ignored."""
     typed = typed_options(context)
@@ -203,6 +228,8 @@ def _refuse_clashes(context: typer.Context) -> None:
     for name, other in (
         ("machines", "pool"),
         ("mix", "models"),
+        ("reading", "mix"),
+        ("reading", "models"),
         ("inference", "models"),
         *((drawn, source) for source in sources for drawn in DRAWN),
         *(("minutes", source) for source in sources if source != "azure_functions"),
@@ -241,8 +268,10 @@ def serving_policy(word: str) -> "PolicyRow":
     return parse_serving_policy(word)
 
 
-def constants_of(words: Sequence[str]) -> tuple[ServingSettings, ScalingSettings]:
-    """`quantum_s=5`: constants of the policies and of scaling (`scaling.start_s=10`), each at most once."""
+def constants_of(
+    words: Sequence[str], usual: ServingSettings = ServingSettings()
+) -> tuple[ServingSettings, ScalingSettings]:
+    """`quantum_s=5`: constants of the policies, else the `usual` ones, and of scaling (`scaling.start_s=10`)."""
     serving: dict[str, object] = {}
     scaling: dict[str, object] = {}
     for word in words:
@@ -254,8 +283,8 @@ def constants_of(words: Sequence[str]) -> tuple[ServingSettings, ScalingSettings
                 f"--set: must be KEY=VALUE, each key once, got {word!r:.80}.",
                 hint=f"Keys: {', '.join(constant_words())}.",
             )
-        values[name] = _victims(text) if name == "victims" else _number(word, text)
-    return replace(ServingSettings(), **serving), replace(ScalingSettings(), **scaling)  # type: ignore[arg-type]
+        values[name] = _word_of(name, text) if name in WORDS else _number(word, text)
+    return replace(usual, **serving), replace(ScalingSettings(), **scaling)  # type: ignore[arg-type]
 
 
 def constant_words() -> list[str]:
@@ -264,12 +293,17 @@ def constant_words() -> list[str]:
     return serving + [f"scaling.{field.name}={field.default}" for field in fields(ScalingSettings)]
 
 
-def _victims(text: str) -> VictimOrder:
-    if text not in set(VictimOrder):
+WORDS: Mapping[str, type[StrEnum]] = {"victims": VictimOrder, "absence": Absence}
+"""Constants that are words."""
+
+
+def _word_of(name: str, text: str) -> StrEnum:
+    words = WORDS[name]
+    if text not in set(words):
         raise InputError(
-            f"--set victims: must be one of {', '.join(VictimOrder)}, got {text!r:.40}.", hint="Choose one of them."
+            f"--set {name}: must be one of {', '.join(words)}, got {text!r:.40}.", hint="Choose one of them."
         )
-    return VictimOrder(text)
+    return words(text)
 
 
 def _number(word: str, text: str) -> float:

@@ -1,6 +1,7 @@
 """A serving study as a Markdown page: policies side by side, the thesis' findings beside ours, figures.
 
-Its runs were stochastic, in real time, with constants that it does not give: orderings can be compared, values cannot.
+Its runs were stochastic, in real time, with constants that it does not give: orderings can be compared, values under
+the reading alone that was calibrated to them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -262,7 +263,7 @@ def _findings(runs: Sequence[ServingSeedRun]) -> list[str]:
         return []
     words = (
         "The thesis ran in real time, with constants and minutes of arrivals that it does not give: orderings can be "
-        "compared, values cannot."
+        "compared, values under `--reading published` alone."
     )
     return [f"## The thesis' findings\n\n{words}\n\n{table(COMPARISON_HEADER, rows, 'lllr')}"]
 

@@ -153,13 +153,34 @@ class VictimOrder(StrEnum):
     LARGEST = "largest"
 
 
+class Reading(StrEnum):
+    """How the thesis is read: at its word (`literal`), or so that its published figures come out (`published`)."""
+
+    LITERAL = "literal"
+    PUBLISHED = "published"
+
+
+class Absence(StrEnum):
+    """For whom Baseline loads: requests whose model is on no machine (`nowhere`), or on no idle one (`no-idle`).
+
+    `each`: as `no-idle`, but a load that is under way is one request's: the next one has another.
+    """
+
+    NOWHERE = "nowhere"
+    NO_IDLE = "no-idle"
+    EACH = "each"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingSettings:
     """Constants of the schedulers. Those with a dagger are nowhere published; the defaults are ours, with the reason.
 
     `starved_share` of the SLA in a queue makes a request starved (the thesis: 60 %).
     `idle_s` †: Baseline reloads a machine that has not inferred since its last load after so long.
-    `victims` †: Baseline's order of unloading.
+    `victims` †: Baseline's order of unloading; `absence` †: for whom it loads.
+    `dispatch_s` †: what an inference takes of a machine beside its own time; the thesis ran in real time, on a network.
+    `quanta_first` †: a quantum that no inference renews ends a stay though requests wait.
+    `late_start_s` †: requests that arrive before it reach the scheduler then, all at once.
     `quantum_s` †: of Round Robin; 50 s is about what the published total load time implies (857.81 s on 40 places).
     `quantum_loads` †: the quantum per model is so many of its load times, within `shortest_` and `longest_quantum_s` †.
     `busy_share` †: a model that inferred for less of its stay has its quantum times `shorter` †, else times `longer` †.
@@ -173,6 +194,10 @@ class ServingSettings:
     starved_share: float = 0.6
     idle_s: float = 1.0
     victims: VictimOrder = VictimOrder.LRU
+    absence: Absence = Absence.NOWHERE
+    dispatch_s: float = 0.0
+    late_start_s: float = 0.0
+    quanta_first: bool = False
     quantum_s: float = 50.0
     quantum_loads: float = 10.0
     shortest_quantum_s: float = 1.0

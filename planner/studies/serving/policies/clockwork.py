@@ -70,6 +70,10 @@ class Clockwork:
                 lowest, used_s, chosen = last[0], last[1], load
         return chosen
 
+    def due(self, machine: Machine, now: float) -> bool:  # noqa: ARG002  # the seam's
+        """It has no quanta."""
+        return False
+
     def pick(self, machine: Machine, now: float) -> tuple[Place, int] | None:
         """The strategy (model and batch) that must begin first to keep its deadline.
 

@@ -2,8 +2,9 @@
 
 Baseline, modified (sections 4.2.1 and 4.2.2 of the thesis): a model is loaded when it is asked for and nowhere.
 
-It never makes a second copy of a model. A machine may be reloaded once it has inferred since its last load, or has been
-idle for `idle_s`. Of idle machines the first that may be reloaded is taken, faster types before slower ones.
+It never makes a second copy of a model, unless `absence` takes "nowhere" for on no idle machine. A machine may be
+reloaded once it has inferred since its last load, or has been idle for `idle_s`. Of idle machines the first that may be
+reloaded is taken, faster types before slower ones.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from planner.errors import InputError
 from planner.studies.serving.policies.clockwork import Clockwork
 from planner.studies.serving.policies.round_robin import RoundRobin
 from planner.studies.serving.policies.seam import Load, Scheduler, next_in_line
-from planner.studies.serving.records import VictimOrder
+from planner.studies.serving.records import Absence, VictimOrder
 from planner.studies.serving.simulation.cluster import Cluster, Machine, Place
 
 
@@ -31,10 +32,11 @@ class Baseline:
         """For the model on no machine whose first request came first."""
         self.wake_s = inf
         cluster = self.cluster
-        if not cluster.absent:
+        absent = cluster.absent if cluster.settings.absence is Absence.NOWHERE else cluster.without_idle_copy()
+        if not absent:
             return None
         machines = cluster.idle_machines()
-        for model in sorted(cluster.absent, key=lambda model: cluster.queues[model][0]):
+        for model in sorted(absent, key=lambda model: cluster.queues[model][0]):
             for machine in cluster.fastest_first(machines, model):
                 free_s = self._free_s(machine)
                 if free_s > now:
@@ -62,12 +64,18 @@ class Baseline:
         }
         return orders[self.cluster.settings.victims]
 
+    def due(self, machine: Machine, now: float) -> bool:  # noqa: ARG002  # the seam's
+        """It has no quanta."""
+        return False
+
     def pick(self, machine: Machine, now: float) -> tuple[Place, int] | None:
         """Starved requests first, then by arrival."""
         return next_in_line(self.cluster, machine, now)
 
-    def loaded(self, machine: Machine, place: Place, now: float) -> None:
-        """Nothing to remember."""
+    def loaded(self, machine: Machine, place: Place, now: float) -> None:  # noqa: ARG002  # the seam's
+        """One load at a time: the model's next one may begin."""
+        if self.cluster.settings.absence is Absence.NO_IDLE:
+            self.wake_s = now
 
     def inferred(self, machine: Machine, place: Place, now: float) -> None:
         """Nothing to remember."""

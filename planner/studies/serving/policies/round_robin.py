@@ -72,6 +72,7 @@ class RoundRobin:
     def __init__(self, cluster: Cluster, improvements: int = 0) -> None:
         self.cluster = cluster
         self.quanta = Quanta(cluster, per_model=improvements >= 3, renewed=improvements >= 1)
+        self._renewed = improvements >= 1
         self._by_starvation = improvements >= 2
         self._pointer = 0
         self.wake_s = 0.0
@@ -95,6 +96,10 @@ class RoundRobin:
             (place.expires_s for machine in machines for place in machine.places if place.expires_s > now), default=inf
         )
         return None
+
+    def due(self, machine: Machine, now: float) -> bool:
+        """Whether a quantum that no inference renews has ended there."""
+        return not self._renewed and any(place.expires_s <= now for place in machine.places)
 
     def _expired(self, machines: Sequence[Machine], now: float) -> list[tuple[float, Machine, Place]]:
         """Places whose quantum has ended, the first to end first."""

@@ -29,6 +29,9 @@ class Scheduler(Protocol):
     def load(self, now: float) -> Load | None:
         """The next load to begin now; asked until there is none."""
 
+    def due(self, machine: Machine, now: float) -> bool:
+        """Whether a load may come before the machine's waiting requests, where `quanta_first`."""
+
     def pick(self, machine: Machine, now: float) -> tuple[Place, int] | None:
         """Which of an idle machine's models serves next, and at most how many requests at once."""
 

@@ -10,8 +10,10 @@ from math import inf
 
 import numpy as np
 
-from planner.studies.serving.records import Action, MachineStatus, ServingPool, ServingRequest, ServingSettings
+from planner.studies.serving.records import Absence, Action, MachineStatus, ServingPool, ServingRequest, ServingSettings
 from planner.studies.serving.simulation.times import Stream, Times
+
+READY = MachineStatus.READY
 
 
 class Place:
@@ -58,7 +60,7 @@ class Machine:
     @property
     def idle(self) -> bool:
         """Ready, and nothing to do."""
-        return self.action is None and self.status is MachineStatus.READY
+        return self.action is None and self.status is READY
 
     def holds(self, model: int) -> bool:
         """Whether the model is here, or is being loaded."""
@@ -182,6 +184,16 @@ class Cluster:
         limit, arrival_s = now - self.settings.overdue_s, self.book.arrival_s
         return sorted(model for model in self.absent if arrival_s[self.queues[model][0][1]] <= limit)
 
+    def without_idle_copy(self) -> set[int]:
+        """Models that wait and are on no idle machine, with no load under way, or fewer than requests (`each`)."""
+        each = self.settings.absence is Absence.EACH
+        return {
+            model
+            for model, queue in enumerate(self.queues)
+            if (len(queue) if each else min(1, len(queue))) > self.copies[model] - len(self.holders[model])
+            and not any(machine.idle for machine in self.holders[model])
+        }
+
     def most_residence_s(self, model: int, kind: int) -> float:
         """How long a model may stay on such a machine while another waits for a place."""
         loads_s = self.settings.residence_loads * self.times.load_s[model][kind]
@@ -189,7 +201,7 @@ class Cluster:
 
     def idle_machines(self) -> list[Machine]:
         """Those that a load may start on, by number."""
-        return [machine for machine in self.machines if machine.idle]
+        return [machine for machine in self.machines if machine.action is None and machine.status is READY]
 
     def fastest_first(self, machines: Sequence[Machine], model: int) -> Sequence[Machine]:
         """Machines by the model's pace on their type, then as they come (the thesis has one type alone)."""

@@ -43,10 +43,11 @@ class Simulation:
         total, position = len(arrival_s), 0
         report = max(1, total // REPORTS)
         events, timers, scheduler = self._events, self._timers, self.scheduler
+        late_start_s = self.cluster.settings.late_start_s
         now = 0.0
         self.plan(now)
         while self.served < total:
-            came_s = arrival_s[position] if position < total else inf
+            came_s = max(late_start_s, arrival_s[position]) if position < total else inf
             end_s = events[0][0] if events else inf
             timer_s = timers[0][0] if timers else inf
             wake_s = max(now, scheduler.wake_s)
@@ -77,7 +78,7 @@ class Simulation:
             holder = cluster.idle_holder(model)
             if holder is not None and self.infer(holder, now):
                 return
-        if any(machine.idle for machine in cluster.machines):
+        if cluster.idle_machines():
             self.plan(now)
 
     def _end(self, now: float, number: int, serial: int) -> None:
@@ -153,7 +154,7 @@ class Simulation:
         machine.action = machine.place = machine.stream = None
         machine.requests = []
         machine.idle_s = now
-        if self.cluster.overdue(now):
+        if self.cluster.overdue(now) or (self.cluster.settings.quanta_first and self.scheduler.due(machine, now)):
             self.plan(now)
         if machine.idle and not self.infer(machine, now):
             self.plan(now)
@@ -174,7 +175,8 @@ class Simulation:
         for request in machine.requests:
             self._begin(request, machine, now)
         machine.serial += 1
-        end_s = now + self.cluster.times.batch_s(place.model, machine.kind, rows)
+        inference_s = self.cluster.times.batch_s(place.model, machine.kind, rows)
+        end_s = now + self.cluster.settings.dispatch_s + inference_s
         heapq.heappush(self._events, (end_s, machine.number, machine.serial))
         return True
 

@@ -114,7 +114,12 @@ SHORTEST_S = 1e-3
 """Quanta, periods and other times that must be above 0: shorter ones would only keep the simulation busy."""
 
 MOST_MACHINES = 1000
-FREE = frozenset({"idle_s", "busy_share", "overdue_s", "most_residence_s", "residence_loads"})
+FREE = frozenset(
+    {
+        *("dispatch_s", "late_start_s"),
+        *("idle_s", "busy_share", "overdue_s", "most_residence_s", "residence_loads"),
+    }
+)
 """Settings that may be 0."""
 
 
