@@ -1,7 +1,7 @@
 """Pools on real nodes: placed, priced where their servers lie. A pool that finds no room whole is made smaller."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.cost.table import require_placeable
@@ -78,9 +78,10 @@ def place_pools(
         if not gives_up:
             break
         smaller = [_smaller(pool) if pool.island in gives_up else pool for pool in remaining]
-        remaining = [pool for pool in smaller if pool.count]
-    placed = [pool for pool in remaining if pool.island not in short | gives_up]
+        remaining = _with_partners([pool for pool in smaller if pool.count])
+    placed = _with_partners([pool for pool in remaining if pool.island not in short | gives_up])
     shortfalls = (*(first_shortfalls or ()), *_too_slow(pools, placed, slow))
+    shortfalls = (*shortfalls, *_left_alone(pools, placed, {row.island for row in shortfalls}))
     _require_service(pools, placed, shortfalls, placement)
     priced = BucketService(question, reaches).priced(placed)
     if not priced.rate_rps:
@@ -127,6 +128,33 @@ def _too_slow(
                 resource="levels",
                 reason=reason,
                 remedies=("idle nodes under one switch, or looser bounds in slo",),
+            )
+
+
+def _with_partners(pools: Sequence[BucketPool]) -> list[BucketPool]:
+    """Without those of one phase that nobody complements where mixed pools serve their bucket: they would stand idle."""
+    phases: dict[tuple[int, int], set[Phase]] = defaultdict(set)
+    for pool in pools:
+        phases[pool.start, pool.end].add(pool.phase)
+    halves = ({Phase.MIXED, Phase.PREFILL}, {Phase.MIXED, Phase.DECODE})
+    return [pool for pool in pools if pool.phase is Phase.MIXED or phases[pool.start, pool.end] not in halves]
+
+
+def _left_alone(
+    pools: Sequence[BucketPool], placed: Sequence[BucketPool], explained: Collection[str]
+) -> Iterator[Shortfall]:
+    """Pools that would have room, but nobody to work with."""
+    placed_islands = {pool.island for pool in placed}
+    for pool in pools:
+        if pool.island not in placed_islands and pool.island not in explained:
+            reason = f"nobody is left to {'decode' if pool.phase is Phase.PREFILL else 'prefill'} what its servers do not"
+            yield Shortfall(
+                island=pool.island,
+                gpu=pool.gpu,
+                gpus=pool.gpus,
+                resource="partners",
+                reason=reason,
+                remedies=("room for the pools that found none",),
             )
 
 
