@@ -1,6 +1,7 @@
 """The plan on real nodes: who gets which GPUs, and what the cluster looks like before and after."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Annotated
 
@@ -239,6 +240,22 @@ class IslandSite:
             sparse=True,
         ),
     ] = None
+    rate_rps: Annotated[
+        _Amount, Key("requests/s of its lengths that it could serve where it lies (0: not measured)", sparse=True)
+    ] = 0.0
+    ideal_rps: Annotated[
+        _Amount, Key("the same with its servers and those that they work with all under one switch", sparse=True)
+    ] = 0.0
+
+    @property
+    def lost_rps(self) -> float:
+        """What topology costs it, requests/s."""
+        return self.ideal_rps - self.rate_rps
+
+    @property
+    def lost_share(self) -> float:
+        """The same as a share of what it could serve."""
+        return self.lost_rps / self.ideal_rps if self.ideal_rps else 0.0
 
     @property
     def asws(self) -> int:
@@ -347,6 +364,16 @@ class Placement:
     ] = ()
     before: Annotated[ClusterState, Key("the cluster's nodes of the plan's GPU types, before the plan")]
     after: Annotated[ClusterState, Key("the same nodes with the plan on them")]
+
+    def priced(self, rates: Mapping[str, tuple[float, float]]) -> "Placement":
+        """With what each island could serve where it lies, and under one switch."""
+        sites = (
+            replace(site, rate_rps=rates[site.island][0], ideal_rps=rates[site.island][1])
+            if site.island in rates
+            else site
+            for site in self.sites
+        )
+        return replace(self, sites=tuple(sites))
 
     @property
     def evictions(self) -> Evictions | None:

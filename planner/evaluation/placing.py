@@ -116,6 +116,16 @@ def placed_layout(
     names: dict[tuple[IslandClass, Phase], list[str]] = defaultdict(list)
     for island, kind in zip(islands, classes, strict=True):
         names[kind, island.duty.phase].append(island.name)
+    if advises:
+        there = {row.island: row for row in priced.classes}
+        rates = {
+            island.name: (
+                _served_rps(replace(island, performance=there[kind].phase(island.duty.phase))),
+                _served_rps(island),
+            )
+            for island, kind in zip(islands, classes, strict=True)
+        }
+        placement = placement.priced(rates)
     return Placed(
         placement=replace(
             placement,

@@ -183,3 +183,26 @@ def test_who_prefills_for_nobody_is_left_out_beside_mixed_servers(of_h20: Plan) 
     assert [pool.island for pool in placed.priced.pools] == ["mixed"]
     assert {row.island: row.resource for row in placed.placement.shortfalls}.keys() == {"far", prefill.island}
     assert placed.placement.parts and {part.island for part in placed.placement.parts} == {"mixed"}
+
+
+def test_under_one_switch_topology_costs_no_pool_anything(scenario: Scenario, unplaced: Plan) -> None:
+    beside = replace(ROOMY, nodes=tuple(replace(node, asw="a") for node in ROOMY.nodes))
+    sites = place(unplaced, replace(scenario, cluster=beside)).placement.sites
+    assert [site.rate_rps for site in sites] == pytest.approx([site.ideal_rps for site in sites])
+    pools = {pool.island: pool.count * pool.capacity_rps for pool in unplaced.buckets.pools}
+    assert {site.island: site.ideal_rps for site in sites} == pytest.approx(pools)
+
+
+def test_what_topology_costs_a_pool_rises_with_what_switches_hold_back(of_h20: Plan) -> None:
+    """Servers of two nodes, each node under a switch of its own: at the full rate between switches nothing is lost."""
+    parted = {f"s{k}": ("H20", 1) for k in range(8)}
+    lost = []
+    for bandwidth in (1.0, 0.9, 0.6):
+        there = far_apart(of_h20, parted)
+        cost = replace(there.cost, cross_switch_bandwidth=bandwidth)
+        question = posed(replace(there, cost=cost, slo=replace(there.slo, tpot_ms=100)))
+        made = place_pools(pools_with(of_h20, 1), question, Fleet.of(there.cluster), advises=True)
+        assert not made.placement.shortfalls
+        lost.append([site.lost_share for site in made.placement.sites])
+    assert lost[0] == pytest.approx([0.0] * len(lost[0]), abs=1e-12)
+    assert all(0 < near < far < 1 for near, far in zip(*lost[1:], strict=True))

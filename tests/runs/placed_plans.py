@@ -99,6 +99,8 @@ def placed_by_hand(plan: Plan) -> Plan:
                 crossing_replicas=0,
                 domains=(("nvl-0", 4),),
                 crossing_domains=1,
+                rate_rps=8.0,
+                ideal_rps=10.0,
                 waits_for=(1, 2),
             ),
         ),

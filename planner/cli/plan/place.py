@@ -181,7 +181,8 @@ def _tell(placed: "Plan", folder: Path, *, as_json: bool) -> None:
     assert placed.placement is not None
     if as_json:
         document = files.plan_document(placed)
-        screen.show_json({key: document[key] for key in ("throughput_rps", "placement", "placement_report")})
+        keys = ("throughput_rps", "placement", "placement_report")
+        screen.show_json({**{key: document[key] for key in keys}, "loaded_w": placed.loaded_w})
         return
     screen.show_markdown("\n\n".join(sections_text([report.placement_section(placed)])))
     screen.show_text(f"Written to {folder}")

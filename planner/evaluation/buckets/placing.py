@@ -87,6 +87,8 @@ def place_pools(
     if not priced.rate_rps:
         raise _not_surviving(placement, question)
     placed_servers = {pool.island: pool.count for pool in placed}
+    if advises:  # a search compares rates of the whole alone
+        placement = placement.priced(_rates_of(placed, question, reaches))
     return PlacedPools(
         placement=replace(
             placement,
@@ -104,6 +106,15 @@ def place_pools(
         },
         advice=advice | {island: f"{count} of these would {_SLOW}" for island, count in slow.items()},
     )
+
+
+def _rates_of(
+    pools: Sequence[BucketPool], question: Question, reaches: Mapping[str, Reach]
+) -> dict[str, tuple[float, float]]:
+    """What each pool could serve where it lies, and under one switch, no node being lost."""
+    there, ideal = (BucketService(question, at).unbroken(pools).pools for at in (reaches, {}))
+    ideal_rps = {pool.island: pool.count * pool.capacity_rps for pool in ideal}
+    return {pool.island: (pool.count * pool.capacity_rps, ideal_rps[pool.island]) for pool in there}
 
 
 def _without_level(pools: Sequence[BucketPool], question: Question, reaches: Mapping[str, Reach]) -> set[str]:
@@ -147,7 +158,9 @@ def _left_alone(
     placed_islands = {pool.island for pool in placed}
     for pool in pools:
         if pool.island not in placed_islands and pool.island not in explained:
-            reason = f"nobody is left to {'decode' if pool.phase is Phase.PREFILL else 'prefill'} what its servers do not"
+            reason = (
+                f"nobody is left to {'decode' if pool.phase is Phase.PREFILL else 'prefill'} what its servers do not"
+            )
             yield Shortfall(
                 island=pool.island,
                 gpu=pool.gpu,
