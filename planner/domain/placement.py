@@ -282,6 +282,11 @@ class FragmentShare:
     gpus: Annotated[_Some, Key("of a request")]
     stranded: Annotated[_Count, Key("idle GPUs that cannot be part of any such request")]
     fit: Annotated[_Count, Key("such requests that would fit")]
+    share: Annotated[
+        float,
+        Bounds(low=0, high=1),
+        Key("of the cluster's pods that hold so many, in the score (0: it does not count there)", sparse=True),
+    ] = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

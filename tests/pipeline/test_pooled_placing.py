@@ -182,7 +182,8 @@ def test_who_prefills_for_nobody_is_left_out_beside_mixed_servers(of_h20: Plan) 
     placed = place_pools((prefill, mixed, far), question, Fleet.of(there.cluster))
     assert [pool.island for pool in placed.priced.pools] == ["mixed"]
     assert {row.island: row.resource for row in placed.placement.shortfalls}.keys() == {"far", prefill.island}
-    assert placed.placement.parts and {part.island for part in placed.placement.parts} == {"mixed"}
+    assert placed.placement.parts
+    assert {part.island for part in placed.placement.parts} == {"mixed"}
 
 
 def test_under_one_switch_topology_costs_no_pool_anything(scenario: Scenario, unplaced: Plan) -> None:

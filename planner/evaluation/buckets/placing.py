@@ -143,7 +143,7 @@ def _too_slow(
 
 
 def _with_partners(pools: Sequence[BucketPool]) -> list[BucketPool]:
-    """Without those of one phase that nobody complements where mixed pools serve their bucket: they would stand idle."""
+    """Without those of one phase that nobody complements where mixed pools serve their bucket: they would be idle."""
     phases: dict[tuple[int, int], set[Phase]] = defaultdict(set)
     for pool in pools:
         phases[pool.start, pool.end].add(pool.phase)

@@ -3,7 +3,17 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from planner.domain import ClusterState, IslandSite, Placement, Plan, PlannedIsland, ScorePart, Shortfall, Victim
+from planner.domain import (
+    ClusterState,
+    FragmentShare,
+    IslandSite,
+    Placement,
+    Plan,
+    PlannedIsland,
+    ScorePart,
+    Shortfall,
+    Victim,
+)
 from planner.report.kit.markdown import escaped, listed
 from planner.report.kit.quantities import NONE, counted, percent, rate, significant, whole
 from planner.report.kit.tables import Column, counts, fields, matrix, of_part, table_of
@@ -152,7 +162,7 @@ def states_table(plan: Plan, placed: Placement) -> DataTable:
         ("Idle, free for guaranteed work", lambda state: whole(state.headroom_gpus)),
         ("Nodes whose GPUs are all idle", lambda state: whole(state.empty_nodes)),
         ("Power, held GPUs at full draw (kW)", lambda state: significant(state.watts / 1000)),
-        *(cell for fragment in placed.before.fragments for cell in _fragment_cells(fragment.gpus)),
+        *(cell for fragment in placed.before.fragments for cell in _fragment_cells(fragment)),
     ]
     rows = [(name, (cell(placed.before), cell(placed.after))) for name, cell in cells]
     at_load_w = plan.loaded_w
@@ -165,9 +175,11 @@ def states_table(plan: Plan, placed: Placement) -> DataTable:
     return matrix(("Before", "After"), rows, "Of the cluster").block()
 
 
-def _fragment_cells(gpus: int) -> Iterator[tuple[str, Callable[[ClusterState], str]]]:
+def _fragment_cells(request_of: FragmentShare) -> Iterator[tuple[str, Callable[[ClusterState], str]]]:
     """What fits of requests of so many GPUs, and what is stranded for them."""
+    gpus = request_of.gpus
     request = counted(gpus, "GPU")
+    of_pods = f" ({percent(request_of.share)} of the pods)" if request_of.share else ""
 
     def count(name: str) -> Callable[[ClusterState], str]:
         def cell(state: ClusterState) -> str:
@@ -176,7 +188,7 @@ def _fragment_cells(gpus: int) -> Iterator[tuple[str, Callable[[ClusterState], s
 
         return cell
 
-    yield f"Requests of {request} that fit", count("fit")
+    yield f"Requests of {request} that fit{of_pods}", count("fit")
     if gpus > 1:
         yield f"Idle GPUs stranded for {request}", count("stranded")
 
@@ -326,6 +338,15 @@ def _signed(value: float) -> str:
     return f"{round(value, 3) + 0.0:.3f}"
 
 
+def _target(state: ClusterState) -> str:
+    """Whose requests fragmentation is scored by."""
+    of_pods = [fragment for fragment in state.fragments if fragment.share]
+    sizes = ", ".join(f"{whole(fragment.gpus)} ({percent(fragment.share)})" for fragment in of_pods)
+    if not sizes:
+        return "Fragmentation is that of requests of 1, 2, 4 and 8 GPUs, as no pod of the cluster holds any."
+    return f"Fragmentation is that of the cluster's own pods, by GPUs of one: {sizes}."
+
+
 def _terms(placed: Placement) -> tuple[Block, ...]:
     columns: tuple[Column[ScorePart], ...] = (
         *fields("Term=name"),
@@ -334,5 +355,5 @@ def _terms(placed: Placement) -> tuple[Block, ...]:
         Column("Product", lambda term: term.value * term.weight, _signed),
     )
     words = "of 1: the weighted mean of these terms, each from -1 to 1, higher is better."
-    lead = paragraphs(f"Score **{_signed(placed.score)}** {words}")
+    lead = paragraphs(f"Score **{_signed(placed.score)}** {words} {_target(placed.before)}")
     return (*lead, *([table_of(columns, placed.terms).block()] if placed.terms else []))
