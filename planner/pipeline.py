@@ -18,11 +18,13 @@ from planner.domain import (
     SearchJournal,
     Workload,
     no_progress,
+    require_buckets,
 )
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.changes import ChangeLimits, ChangeSettings, LostServers
 from planner.domain.fleets import Deployment, FleetPlan, FleetPoint, FleetScenario
 from planner.domain.frontier import RivalFleet
+from planner.domain.repairs import RepairReport
 from planner.domain.replay import FleetReplay, ReplayResult, ReplaySweep, ServiceReplay
 from planner.domain.rollouts import Replan
 from planner.domain.serving.doubt import DoubtedPlan, DoubtSettings
@@ -204,6 +206,24 @@ def place(saved: Plan, scenario: Scenario) -> Plan:
     """
     with open_evaluator(posed(scenario)) as evaluator:
         return finished_plan(evaluator, proposed_again(evaluator, saved), saved)
+
+
+def repairs(
+    saved: Plan, scenario: Scenario, most: int = 1000, progress: Callable[[float], None] = lambda _done: None
+) -> RepairReport:
+    """What topology costs the islands of a finished plan on the scenario's cluster, and the single change that wins
+    most of it back: `most` of every kind are tried, by placing again. `scenario` as in `place`.
+
+    Raises InputError where the plan has no pools, or is placed with fewer servers already.
+    """
+    from planner.evaluation.buckets.service import BucketService
+    from planner.evaluation.repairs import repairs_of
+    from planner.proposing.feasibility import require_saved_rate
+
+    require_buckets(saved.scenario, "for repairs", instead="place it as it is")
+    question, pools = posed(scenario), saved.outlook.pools
+    require_saved_rate(saved, BucketService(question).priced(pools).rate_rps, "pools serve")
+    return repairs_of(pools, question, posed, most=most, progress=progress)
 
 
 def place_fleet(saved: FleetPlan, cluster: Cluster, settings: PlacementSettings) -> FleetPlan:

@@ -118,6 +118,8 @@ class PlacementSettings:
         int, Bounds(low=0, high=10**6), Key("of other pods, looked for where islands find no room", sparse=True)
     ] = 0
 
+    exchange: Annotated[str, Key("parts of two servers that swap places: ISLAND/COPY@NODE=…", sparse=True)] = ""
+
     def qos(self, phase: Phase) -> Qos:
         """The QoS of islands of a phase; what answers, as mixed ones do too, has that of decode."""
         return self.prefill_qos if phase is Phase.PREFILL else self.decode_qos

@@ -28,7 +28,7 @@ from planner.domain import (
     Shortfall,
     named_duties,
 )
-from planner.errors import InfeasibleError
+from planner.errors import InfeasibleError, InputError
 from planner.evaluation.goodput import at_goodput, bounds_ttft, duties_at_work, goodput_of, phase_rps
 from planner.evaluation.hosting import with_moves
 from planner.evaluation.judging import broken_off, judge
@@ -98,6 +98,11 @@ def placed_layout(
     """
     islands = list(_islands(table, assignment))
     scenario = question.scenario
+    if scenario.placement.exchange:
+        raise InputError(
+            "placement.exchange: goes with pools behind buckets: their servers have names that last.",
+            hint="Leave it out, or set routing.form to buckets.",
+        )
     demands, gpus = _demands(islands, assignment, scenario.placement), [item.gpu for item in scenario.inventory.items]
     watts = {gpu.name: (gpu.idle_w, gpu.max_w) for gpu in gpus}
     placement = place(demands, fleet, scenario.placement, watts)

@@ -21,6 +21,7 @@ from planner.errors import InfeasibleError
 from planner.evaluation.buckets.priced import serves
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.buckets.spreads import lost_servers
+from planner.evaluation.exchanges import exchanged
 from planner.evaluation.hosting import advice_of, advised_by
 from planner.evaluation.placing import judged_rps, remedy
 from planner.evaluation.reaches import reaches_of
@@ -57,12 +58,16 @@ def place_pools(
     Raises InfeasibleError where a bucket is left without servers, and says why; InputError as `require_placeable` does.
     """
     require_placeable(question.scenario.cost)
+    if (words := question.scenario.placement.exchange) and not stays:
+        settings = replace(question.scenario.placement, exchange="")
+        question = replace(question, scenario=replace(question.scenario, placement=settings))
+        stays = exchanged(place_pools(pools, question, fleet).placement.parts, words, fleet)
     scenario, unplaced_rps = question.scenario, BucketService(question).priced(pools).rate_rps
     gpus = [item.gpu for item in scenario.inventory.items]
     watts = {gpu.name: (gpu.idle_w, gpu.max_w) for gpu in gpus}
     remaining, first_shortfalls, advice, slow = list(pools), None, {}, Counter[str]()
     for _ in range(MOST_ATTEMPTS):
-        demands = _demands(remaining, question)
+        demands = demands_of_pools(remaining, question)
         placement = place_around(stays, demands, fleet, scenario.placement, watts)
         if advises and first_shortfalls is None:
             advice = advice_of(placement, demands, fleet.cluster, scenario.placement, watts)
@@ -239,7 +244,8 @@ def _lasts(pools: Sequence[BucketPool], question: Question) -> bool:
     return True
 
 
-def _demands(pools: Sequence[BucketPool], question: Question) -> list[PlacementDemand]:
+def demands_of_pools(pools: Sequence[BucketPool], question: Question) -> list[PlacementDemand]:
+    """What the pools ask of nodes."""
     settings = question.scenario.placement
     served = {pool.island: pool.share * pool.count * pool.capacity_rps for pool in pools}
     decoded = sum(served[pool.island] for pool in pools if pool.phase is Phase.DECODE) or 1.0

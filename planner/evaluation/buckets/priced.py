@@ -132,9 +132,9 @@ def _shared(buckets: Sequence[PricedBucket]) -> Iterator[PricedBucket]:
     """The buckets with the shares of their pools."""
     for bucket in buckets:
         of_both = sum(b.capacity_rps for b in buckets if b.span == bucket.span and b.phase is Phase.MIXED)
-        split = {b.phase: b.capacity_rps for b in buckets if b.span == bucket.span and b.phase is not Phase.MIXED}
+        of_phase = {b.phase: b.capacity_rps for b in buckets if b.span == bucket.span}
         # beside mixed pools, those of one phase serve nothing without any of the other
-        apart = min(split.get(phase, 0.0) for phase in PHASES) if of_both else bucket.capacity_rps
+        apart = min(of_phase.get(phase, 0.0) for phase in PHASES) if of_both else bucket.capacity_rps
         part = 1.0 if not of_both else (of_both if bucket.phase is Phase.MIXED else apart) / (of_both + apart)
         capacity = bucket.capacity_rps
         shared = tuple(
