@@ -6,6 +6,7 @@ from planner.studies.asi.command import command as asi
 from planner.studies.chapter5.command import command as chapter5
 from planner.studies.defragmentation.command import command as defragmentation
 from planner.studies.guest import STUDIES
+from planner.studies.papers.command import command as papers
 from planner.studies.placed.command import command as placed
 from planner.studies.policies.cluster_command import command as cluster
 from planner.studies.policies.pwr_command import command as pwr
@@ -19,6 +20,7 @@ study.command("asi")(asi)
 study.command("pwr")(pwr)
 study.command("chapter5")(chapter5)
 study.command("placed")(placed)
+study.command("papers")(papers)
 
 simulate = typer.Typer(help=STUDIES.commands["simulate"].help, no_args_is_help=True)
 simulate.command("cluster")(cluster)

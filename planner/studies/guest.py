@@ -14,5 +14,5 @@ STUDIES = Guest(
         ),
     },
     functions={"study": "planner.studies.front:study"},
-    guides={"studies": Path(__file__).with_name("guide.md")},
+    guides={"studies": Path(__file__).with_name("guide.md"), "papers": Path(__file__).with_name("papers.md")},
 )

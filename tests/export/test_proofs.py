@@ -36,13 +36,16 @@ from planner.runs.rehearsal.rehearsing import Prepared, rehearse
 from planner.runs.rehearsal.running import perform
 from planner.runs.rehearsal.settings import RehearsalSettings
 
-COUNT, RATE_RPS, SEED = 120, 10.0, 3
-_SLOWER = 3.0
+COUNT, RATE_RPS, SEED = 120, 5.0, 3
+_SLOWER = 6.0
 """Times that the plan's steps are as long as usual ones: a few ms of this machine's are little of them."""
 
 
 _LONGER = 1.15
 """Times that the engines' steps are as long as those that are planned."""
+
+_START_S = 60.0
+"""More than the load generator takes to start on a busy machine."""
 
 
 def slow_plan(slower: float) -> Plan:
@@ -51,7 +54,7 @@ def slow_plan(slower: float) -> Plan:
     slow = paced_calibration(plan, {Phase.PREFILL: slower, Phase.DECODE: slower}, "slow", "made up")
     assert slow is not None
     cost = replace(plan.scenario.cost, calibration=slow.calibration)
-    slo = SloSettings(ttft_ms=1250.0, tpot_ms=1000.0)
+    slo = SloSettings(ttft_ms=2500.0, tpot_ms=2000.0)
     return replace(plan, scenario=replace(plan.scenario, cost=cost, slo=slo))
 
 
@@ -152,9 +155,12 @@ def test_engines_as_fast_as_planned_ask_for_nothing(proof: Proof) -> None:
     assert proof.kept_up
 
 
-def test_engines_that_are_slower_are_found_with_how_much(slower_proof: Proof, tmp_path: Path) -> None:
+def test_engines_that_are_slower_are_found_with_how_much(proofs: list[Proof], tmp_path: Path) -> None:
+    """By what it is more than as fast as planned: both judge one load, which a busy machine answers late."""
+    planned, slower_proof = proofs
+    usual = {fitted.phase: fitted.factor for fitted in planned.time_factors}
     factors = {fitted.phase: fitted for fitted in slower_proof.time_factors}
-    assert {phase: fitted.factor for phase, fitted in factors.items()} == pytest.approx(
+    assert {phase: fitted.factor / usual[phase] for phase, fitted in factors.items()} == pytest.approx(
         dict.fromkeys((Phase.PREFILL, Phase.DECODE), _LONGER), abs=0.03
     )
     assert all(fitted.low > 1.05 for fitted in factors.values())
@@ -178,7 +184,7 @@ def test_its_files_tell_all_levels_and_are_sealed(slower_proof: Proof, tmp_path:
     with pytest.raises(InputError):
         read_sealed(tmp_path / "prove.json")
     page = files["prove.md"].decode()
-    assert "**The levels break at 10.0 requests/s" in page
+    assert f"**The levels break at {RATE_RPS:.2f} requests/s" in page
     assert all(level.name in page for level in slower_proof.measured.levels)
     assert len(files["prove.csv"].splitlines()) == len(slower_proof.figures) + 1
 
@@ -191,7 +197,7 @@ def bounded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Short allowances, and temporary folders where a test can look: a short path, as sockets have one there."""
     for module in (proof_settings, generator, measuring):
         monkeypatch.setattr(module, "DRAIN_S", 2.0)
-    monkeypatch.setattr(proof_settings, "START_S", 12.0)
+    monkeypatch.setattr(proof_settings, "START_S", _START_S)
     with tempfile.TemporaryDirectory() as folder:
         monkeypatch.setattr(tempfile, "tempdir", folder)
         yield Path(folder)
@@ -207,14 +213,14 @@ def test_no_more_is_sent_than_was_allowed_and_the_key_is_kept(bounded: Path) -> 
         texts.extend((listed.stdout, *written))
 
     with open_engine(CountingEngine(failing=5)) as engine:
-        settings = settings_for(engine.url, requests=500, minutes=18 / 60, key=KEY)
+        settings = settings_for(engine.url, requests=500, minutes=(_START_S + 6) / 60, key=KEY)
         prepared = PreparedProof(plan, plan.scenario.workload, settings)
         scheduled = len(prepared.requests)
         start_s = time.monotonic()
         proof = prepared.run(listen)
-    assert 0 < scheduled < 100  # 4 s of 12 requests/s, of 500
+    assert 0 < scheduled < 50  # 4 s of 5 requests/s, of 500
     assert len(engine.posts) == scheduled == len(proof.requests)
-    assert max(moment for moment, _, _ in engine.posts) - start_s < 18
+    assert max(moment for moment, _, _ in engine.posts) - start_s < _START_S + 6
     assert {headers["Authorization"] for _, headers, _ in engine.posts} == {f"Bearer {KEY}"}
     assert engine.gets[0]["Authorization"] == f"Bearer {KEY}"
     assert {body["ignore_eos"] for _, _, body in engine.posts} == {True}

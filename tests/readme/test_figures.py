@@ -8,7 +8,7 @@ from functools import cache
 import nbformat
 import pytest
 from documentation import ROOT, TEXTS
-from figures import DERIVED, HELD, ONCE, STATED
+from figures import DERIVED, HELD, ONCE, STATED, WRITTEN
 
 from planner.cli.docs.manual import EXIT_STATUSES
 
@@ -54,7 +54,7 @@ def derived(name: str) -> list[str]:
     return [words.format(value()) for words, value in DERIVED.get(name, ())]
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [name for name in ALL if name not in WRITTEN])
 def test_every_sentence_with_a_figure_is_held(name: str) -> None:
     kinds = (HELD, STATED, ONCE)
     known = [*derived(name), *(words for kind in kinds for words in kind.get(name, {}))]
@@ -73,13 +73,14 @@ def names_in(path: str) -> set[str]:
 def test_the_tests_that_hold_figures_exist() -> None:
     """Those of guests are gone with them."""
     tests = {test.partition("::")[::2] for kind in HELD.values() for test in kind.values()}
+    tests |= {test.partition("::")[::2] for test in WRITTEN.values()}
     there = {(path, name) for path, name in tests if (ROOT / path).parent.is_dir() or "studies" not in path}
     assert {(path, name) for path, name in there if name not in names_in(path)} == set()
 
 
 def test_what_was_measured_once_becomes_less() -> None:
     """Each is a debt: no test would notice if it were wrong. Take one away, or hold it, and lower the number."""
-    assert sum(map(len, ONCE.values())) <= 22
+    assert sum(map(len, ONCE.values())) <= 19
 
 
 def test_sentences_and_figures_are_told_apart() -> None:

@@ -9,7 +9,7 @@ import typer
 
 from planner.cli import screen
 from planner.cli.program.shared_options import Executor, Scheduler
-from planner.domain import CostMode
+from planner.domain import Candidates, CostMode
 from planner.errors import InputError, PlannerError
 from planner.studies.commands import REPORT_FILE, runs_progress, workers_of
 
@@ -43,6 +43,9 @@ def command(
         typer.Option(help="Requests that figure 5.13 shows, as CSV or JSON lines; may be repeated. [default: Azure's]"),
     ] = None,
     mode: Annotated[CostMode, typer.Option(help="Cost mode; reference is the paper's.")] = CostMode.REFERENCE,
+    candidates: Annotated[
+        Candidates, typer.Option(help="Where searches seek layouts; acquisition is the paper's way.")
+    ] = Candidates.ACQUISITION,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1001, help="Of the first trial; the others follow.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for study.md, tables and figures.")] = OUT,
     processes: Annotated[int, typer.Option(min=1, max=1024, help="Searches at once.")] = 1,
@@ -70,6 +73,7 @@ def command(
         iterations=iterations,
         batch_size=batch,
         seed=seed,
+        candidates=candidates,
         mode=mode,
         small=small,
     )

@@ -30,7 +30,8 @@ MOST_TRIALS = 1000
 class Request:
     """What is asked of the study. None leaves the paper's number (or, where `small`, the small form's).
 
-    `batch_size` counts where the batch size is not what is varied. `figures` of FIGURES; empty for all.
+    `batch_size` counts where the batch size is not what is varied. `figures` of FIGURES; empty for all. `candidates`:
+    where searches seek layouts, the paper's way or the planner's usual one.
     """
 
     figures: tuple[str, ...] = ()
@@ -38,6 +39,7 @@ class Request:
     iterations: int | None = None
     batch_size: int | None = None
     seed: int = 0
+    candidates: Candidates = Candidates.ACQUISITION
     mode: CostMode = CostMode.REFERENCE
     small: bool = False
 
@@ -190,7 +192,7 @@ def _requested(experiment: Experiment, request: Request) -> Experiment:
     form = SMALL[experiment.name] if request.small else None
     values = form.values if form else tuple(case.value for case in experiment.cases)
     swept = {case.search.batch_size for case in experiment.cases}
-    changes: dict[str, Any] = {"seed": request.seed}
+    changes: dict[str, Any] = {"seed": request.seed, "candidates": request.candidates}
     iterations = request.iterations or (form.iterations if form else None)
     if iterations:
         changes["iterations"] = iterations

@@ -12,6 +12,7 @@ from planner.studies.chapter5.records import TrialOutcome
 
 TINY_STUDY = ("study", "chapter5", "--trials", 1, "--iterations", 2, "--batch", 2, "--small", "--out", "s")
 FIGURE = ("--figure", "5.8")
+TABLES = ("findings.csv", "rounds.csv")
 MEASURED = ("generation_cpu_s", "evaluation_cpu_s")
 
 
@@ -23,11 +24,14 @@ def test_tables_figures_and_page_are_written(planner: Command) -> None:
     answer = planner(*TINY_STUDY, *FIGURE)
     assert answer.status == EXIT_DONE
     kinds = [f"figure_5_8.{kind}" for kind in ("csv", "png", "svg")]
-    assert sorted(path.name for path in Path("s").iterdir()) == sorted([*kinds, "report.html", "study.md"])
+    assert sorted(path.name for path in Path("s").iterdir()) == sorted([*kinds, *TABLES, "report.html", "study.md"])
     assert "expected: about" in answer.err
     assert answer.err.count("CPU-seconds a trial") == 3
     assert "halves the throughput" in answer.out
     first = rows("s/figure_5_8.csv")
+    assert rows("s/rounds.csv") == first
+    (finding,) = rows("s/findings.csv")
+    assert finding["figure"] == "5.8"
     assert [row["value"] for row in first] == ["2", "2", "4", "4", "8", "8"]
     assert [row["iteration"] for row in first] == ["0", "1"] * 3
     assert all(0 < float(row["best_rps"]) <= float(row["optimum_rps"]) * 1.01 for row in first)

@@ -1,9 +1,10 @@
 """A study's numbers as data frames: one row a trial and round, a fleet and trace, an island and range, a length."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 
 from planner.report.kit.tables import Frame
-from planner.studies.chapter5.records import CaseOutcome, Study
+from planner.studies.chapter5.records import CaseOutcome, ExperimentOutcome, Study
 
 TABLE = "table5.1"
 INNER_SHARES = ("5.2", "5.3")
@@ -27,12 +28,26 @@ def study_frame(study: Study, figure: str) -> Frame:
     elif figure == INNER_LENGTHS:
         rows = _lengths(study)
     else:
-        rows = _rounds(study, figure)
+        rows = _rounds(study.all_of(figure))
     return pd.DataFrame(list(rows))
 
 
-def _rounds(study: Study, figure: str) -> Iterator[dict[str, object]]:
-    for outcome in study.all_of(figure):
+def rounds_frame(study: Study) -> Frame:
+    """Every round of every search, whatever figure shows it, as `study_frame` has them."""
+    import pandas as pd
+
+    return pd.DataFrame(list(_rounds(study.experiments)))
+
+
+def findings_frame(study: Study) -> Frame:
+    """The paper's statements: `figure`, `claim`, `holds` (empty where the numbers do not decide it), `numbers`."""
+    import pandas as pd
+
+    return pd.DataFrame([asdict(finding) for finding in study.findings])
+
+
+def _rounds(outcomes: Iterable[ExperimentOutcome]) -> Iterator[dict[str, object]]:
+    for outcome in outcomes:
         for case_outcome in outcome.cases:
             for trial in case_outcome.trials:
                 columns = zip(trial.best_rps, trial.generation_cpu_s, trial.evaluation_cpu_s, strict=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from planner.domain import PHASES, CostMode, Encoding
+from planner.domain import PHASES, Candidates, CostMode, Encoding
 from planner.report.kit.markdown import bullets, escaped, table
 from planner.report.kit.quantities import NONE, counted, rate, significant
 from planner.studies.chapter5.records import CaseOutcome, ExperimentOutcome, Optimum, Spread, Study
@@ -31,6 +31,9 @@ def study_page(study: Study) -> str:
 
 def _how(study: Study) -> str:
     form = " This is the small form: fewer trials, rounds and values than the paper's." if study.small else ""
+    searches = [case.search for outcome in study.experiments for case in outcome.experiment.cases]
+    if any(search.candidates is Candidates.NEIGHBOURS for search in searches):
+        form += " Searches seek layouts near good ones, as the planner does; the paper's where acquisition is highest."
     return (
         f"Rignall 2025, chapter 5, done again with DeepSeek-V3, cost mode `{study.mode.value}`, "
         f"seeds from {study.seed}.{form} Each search maximises the rate of the whole mix; the paper's maximises "

@@ -9,11 +9,13 @@ from planner.errors import InputError
 from planner.report.kit.plots import Kind, Plot, Series, series_of
 from planner.report.kit.tables import Frame, frame_csv
 from planner.studies.chapter5.records import IslandOutcome, Study
-from planner.studies.chapter5.report.frames import TABLE, study_frame
+from planner.studies.chapter5.report.frames import TABLE, findings_frame, rounds_frame, study_frame
 from planner.studies.chapter5.report.page import study_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+FINDINGS_FILE, ROUNDS_FILE = "findings.csv", "rounds.csv"
 
 TITLES = {
     "4.8": "Figure 4.8: island sizes by skew",
@@ -34,10 +36,14 @@ TITLES = {
 
 
 def render_study(study: Study) -> dict[str, bytes]:
-    """`study.md`, a CSV a figure and for table 5.1, and each figure as PNG and SVG."""
+    """`study.md`, a CSV a figure and for table 5.1, each figure as PNG and SVG; all rounds, all findings as CSV."""
     from planner.report.kit.style import encoded  # matplotlib takes a second to load
 
     pages = {"study.md": study_page(study).encode()}
+    if study.findings:
+        pages[FINDINGS_FILE] = _csv(findings_frame(study))
+    if study.experiments:
+        pages[ROUNDS_FILE] = _csv(rounds_frame(study))
     for name in study.figures:
         stem = file_stem(name)
         pages[f"{stem}.csv"] = _csv(study_frame(study, name))
@@ -54,7 +60,7 @@ def _csv(frame: Frame) -> bytes:
 
 def file_names(figures: Iterable[str]) -> list[str]:
     """The names of the files that `render_study` gives for these figures."""
-    names = ["study.md"]
+    names = ["study.md", FINDINGS_FILE, ROUNDS_FILE]
     for name in figures:
         kinds = ("csv",) if name == TABLE else ("csv", "png", "svg")
         names += [f"{file_stem(name)}.{kind}" for kind in kinds]

@@ -1,0 +1,40 @@
+"""Every document's claims, read from the raw results of the studies that belong to it."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+from planner.errors import InputError
+from planner.studies.papers.records import Claim, Claims, Paper, Verdict
+from planner.studies.papers.results import ResultsFolder
+
+PAPERS = (
+    Paper(
+        title="Heterogeneous MoE serving",
+        reference="N. Rignall, 2025, chapter 5 (`planner study chapter5`)",
+        studies=("chapter5",),
+    ),
+)
+RESULTS = "results"
+FOLDER = Path(__file__).parents[1]
+"""Where a clone has the raw results; a wheel leaves them out."""
+
+
+def all_claims(folder: Path) -> dict[Paper, tuple[Claim, ...]]:
+    """Of each document its claims, from `folder`/STUDY/results. InputError where one is not there."""
+    return {paper: tuple(_claims(paper, folder)) for paper in PAPERS}
+
+
+def _claims(paper: Paper, folder: Path) -> Iterator[Claim]:
+    for study in paper.studies:
+        results = folder / study / RESULTS
+        if not results.is_dir():
+            raise InputError(
+                f"{results}: must hold raw results of {study}, is not there.",
+                hint="Give --results a clone's planner/studies.",
+            )
+        module: Claims = import_module(f"planner.studies.{study}.claims")
+        for claim in module.claims(ResultsFolder(results)):
+            if (claim.verdict is Verdict.HOLDS) < (not claim.reason):
+                raise ValueError(f"{study}: {claim.place}, {claim.words!r}: {claim.verdict} without a reason")
+            yield claim
