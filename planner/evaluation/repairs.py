@@ -46,7 +46,7 @@ Change = Callable[[float, dict[str, float]], Repair]
 
 
 @dataclass(slots=True)
-class _Bench:
+class Bench:
     """A plan's pools before the nodes of a cluster, placed again and again; what lies alike is priced once."""
 
     pools: Sequence[BucketPool]
@@ -90,7 +90,7 @@ def repairs_of(
     """
     scenario = question.scenario
     assert scenario.cluster is not None, "a plan is placed on a cluster"
-    bench = _Bench(pools, question, Fleet.of(scenario.cluster))
+    bench = Bench(pools, question, Fleet.of(scenario.cluster))
     rate_rps, rates = bench.rates(bench.fleet)
     unplaced = BucketService(question).unbroken(pools)
     ideal = {pool.island: pool.count * pool.capacity_rps for pool in unplaced.pools}
@@ -144,10 +144,10 @@ def _best(island: str, rate_rps: float, ideal_rps: float, plan_rps: float, repai
     )
 
 
-Trial = Callable[[_Bench, Callable[[Scenario], Question]], Repair | None]
+Trial = Callable[[Bench, Callable[[Scenario], Question]], Repair | None]
 
 
-def _moves(bench: _Bench, _losers: Sequence[str]) -> Iterator[Trial]:
+def _moves(bench: Bench, _losers: Sequence[str]) -> Iterator[Trial]:
     """Every pod with whole GPUs of the plan's types on every other node that has room for its copy."""
     cluster, types = bench.question.scenario.cluster, {pool.gpu for pool in bench.pools}
     assert cluster is not None, "a plan is placed on a cluster"
@@ -187,14 +187,14 @@ def _moved(cluster: Cluster, move: Move) -> Cluster | None:
 
 
 def _move_trial(move: Move, after: Cluster) -> Trial:
-    def trial(bench: _Bench, _pose: Callable[[Scenario], Question]) -> Repair:
+    def trial(bench: Bench, _pose: Callable[[Scenario], Question]) -> Repair:
         rate, rates = bench.rates(Fleet.of(after))
         return Repair(kind=RepairKind.MOVE, rate_rps=rate, rates_rps=tuple(rates.items()), move=move)
 
     return trial
 
 
-def _evictions(bench: _Bench, _losers: Sequence[str]) -> Iterator[Trial]:
+def _evictions(bench: Bench, _losers: Sequence[str]) -> Iterator[Trial]:
     """Every pod that may go for the islands, in the order of the scenario's rule."""
     cluster, settings = bench.question.scenario.cluster, bench.question.scenario.placement
     assert cluster is not None, "a plan is placed on a cluster"
@@ -215,7 +215,7 @@ def _evictions(bench: _Bench, _losers: Sequence[str]) -> Iterator[Trial]:
 
 
 def _eviction_trial(pod: Pod, after: Cluster) -> Trial:
-    def trial(bench: _Bench, _pose: Callable[[Scenario], Question]) -> Repair:
+    def trial(bench: Bench, _pose: Callable[[Scenario], Question]) -> Repair:
         rate, rates = bench.rates(Fleet.of(after))
         return Repair(
             kind=RepairKind.EVICTION,
@@ -229,7 +229,7 @@ def _eviction_trial(pod: Pod, after: Cluster) -> Trial:
     return trial
 
 
-def _exchanges(bench: _Bench, losers: Sequence[str]) -> Iterator[Trial]:
+def _exchanges(bench: Bench, losers: Sequence[str]) -> Iterator[Trial]:
     """Every pair of servers' parts of two nodes that are alike, one of them of an island that loses."""
     try:
         parts = place_pools(bench.pools, bench.question, bench.fleet).placement.parts
@@ -241,14 +241,14 @@ def _exchanges(bench: _Bench, losers: Sequence[str]) -> Iterator[Trial]:
 
 
 def _exchange_trial(word: str, stays: Sequence[PlacedPart]) -> Trial:
-    def trial(bench: _Bench, _pose: Callable[[Scenario], Question]) -> Repair:
+    def trial(bench: Bench, _pose: Callable[[Scenario], Question]) -> Repair:
         rate, rates = bench.rates(bench.fleet, stays)
         return Repair(kind=RepairKind.EXCHANGE, rate_rps=rate, rates_rps=tuple(rates.items()), exchange=word)
 
     return trial
 
 
-def _layouts(bench: _Bench, losers: Sequence[str]) -> Iterator[Trial]:
+def layouts_beside(bench: Bench, losers: Sequence[str]) -> Iterator[Trial]:
     """Layouts with the GPUs of one pool that loses in servers of another size."""
     rows = [(pool.gpu, pool.server.parallel.devices, pool.count) for pool in bench.pools]
     layouts = set[Layout]()
@@ -263,7 +263,7 @@ def _layouts(bench: _Bench, losers: Sequence[str]) -> Iterator[Trial]:
 
 
 def _layout_trial(layout: Layout) -> Trial:
-    def trial(bench: _Bench, pose: Callable[[Scenario], Question]) -> Repair | None:
+    def trial(bench: Bench, pose: Callable[[Scenario], Question]) -> Repair | None:
         scenario = bench.question.scenario
         rate = replace(scenario, cluster=None, objective=ObjectiveSettings(kind=ObjectiveKind.RATE))
         there = replace(scenario, objective=ObjectiveSettings(kind=ObjectiveKind.PLACED))
@@ -276,9 +276,9 @@ def _layout_trial(layout: Layout) -> Trial:
     return trial
 
 
-_KINDS: dict[RepairKind, Callable[[_Bench, Sequence[str]], Iterator[Trial]]] = {
+_KINDS: dict[RepairKind, Callable[[Bench, Sequence[str]], Iterator[Trial]]] = {
     RepairKind.EXCHANGE: _exchanges,
     RepairKind.MOVE: _moves,
     RepairKind.EVICTION: _evictions,
-    RepairKind.LAYOUT: _layouts,
+    RepairKind.LAYOUT: layouts_beside,
 }

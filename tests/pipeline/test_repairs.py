@@ -7,12 +7,15 @@ import pytest
 from pipeline_scenarios import bucketed
 from test_placing import cluster_of
 
-from planner.domain import Cluster, Layout, ObjectiveKind, ObjectiveSettings, Plan, Pod, Scenario
-from planner.domain.repairs import Repair, RepairKind, RepairReport
+from planner.domain import Cluster, ObjectiveKind, ObjectiveSettings, Plan, Pod, Scenario, SearchMethod
+from planner.domain.repairs import Repair, RepairKind
 from planner.errors import InfeasibleError, InputError
 from planner.evaluation.exchanges import exchange_of, swapped
+from planner.evaluation.repairs import Bench as LayoutBench
+from planner.evaluation.repairs import layouts_beside
 from planner.pipeline import place, plan, repairs
 from planner.placement import Fleet
+from planner.proposing.feasibility import posed
 
 LEVELS = {"ttft_ms": 4000, "tpot_ms": 50, "percentile": 90}
 NODES = cluster_of({"a": ("H20", 2), "b": ("H20", 2), "c": ("H20", 2), "d": ("H20", 2), "e": ("H20", 1)})
@@ -123,19 +126,19 @@ def test_an_exchange_gives_two_servers_each_others_node(unplaced: Plan) -> None:
 
 
 def test_another_layout_serves_what_it_promises(unplaced: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each node under a switch of its own, where servers of two nodes keep no level; others serve less before that."""
-    monkeypatch.setattr("planner.evaluation.repairs.NEAR", 0.9)
-    apart = cluster_of({f"s{k}": ("H20", 1) for k in range(8)})
-    scenario = there(unplaced, apart)
-    report: RepairReport = repairs(unplaced, scenario)
-    layouts = [row.repair for row in report.islands if row.repair and row.repair.kind is RepairKind.LAYOUT]
-    assert layouts
-    (layout,) = {repair.layout for repair in layouts}
-    assert isinstance(layout, Layout)
-    search = replace(scenario.search, iterations=1, batch_size=2, earlier=(layout,))
+    """The command that a layout is told with is a search that begins with it."""
+    scenario = there(unplaced, with_pods())
+    bench = LayoutBench(unplaced.outlook.pools, posed(scenario), Fleet.of(with_pods()))
+    islands = [pool.island for pool in unplaced.outlook.pools]
+    # servers of half their size serve several percent less: no near layout, but for this test
+    assert not any(trial(bench, posed) for trial in layouts_beside(bench, islands))
+    monkeypatch.setattr("planner.evaluation.repairs.NEAR", 0.1)
+    promised = [repair for trial in layouts_beside(bench, islands) if (repair := trial(bench, posed))]
+    best = max(promised, key=lambda repair: repair.rate_rps)
+    assert best.layout is not None
+    search = replace(scenario.search, iterations=1, batch_size=1, earlier=(best.layout,), method=SearchMethod.RANDOM)
     placed = replace(scenario, objective=ObjectiveSettings(kind=ObjectiveKind.PLACED), search=search)
-    assert plan(placed).throughput_rps == pytest.approx(layouts[0].rate_rps, rel=1e-9)
-    assert layouts[0].rate_rps > report.rate_rps
+    assert plan(placed).throughput_rps == pytest.approx(best.rate_rps, rel=1e-9)
 
 
 def test_where_topology_costs_nothing_there_is_nothing_to_repair(unplaced: Plan) -> None:
