@@ -18,7 +18,6 @@ from planner.domain import (
     SearchJournal,
     Workload,
     no_progress,
-    require_buckets,
 )
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.changes import ChangeLimits, ChangeSettings, LostServers
@@ -208,22 +207,12 @@ def place(saved: Plan, scenario: Scenario) -> Plan:
         return finished_plan(evaluator, proposed_again(evaluator, saved), saved)
 
 
-def repairs(
-    saved: Plan, scenario: Scenario, most: int = 1000, progress: Callable[[float], None] = lambda _done: None
-) -> RepairReport:
-    """What topology costs the islands of a finished plan on the scenario's cluster, and the single change that wins
-    most of it back: `most` of every kind are tried, by placing again. `scenario` as in `place`.
+def repairs(saved: Plan, scenario: Scenario, most: int = 1000) -> RepairReport:
+    """What topology costs a finished plan of pools on the scenario's cluster, and single changes that win it back:
+    `most` of each kind are tried by placing again, none is carried out. Raises InputError as `place` does."""
+    from planner.proposing.repairing import repairs_on
 
-    Raises InputError where the plan has no pools, or is placed with fewer servers already.
-    """
-    from planner.evaluation.buckets.service import BucketService
-    from planner.evaluation.repairs import repairs_of
-    from planner.proposing.feasibility import require_saved_rate
-
-    require_buckets(saved.scenario, "for repairs", instead="place it as it is")
-    question, pools = posed(scenario), saved.outlook.pools
-    require_saved_rate(saved, BucketService(question).priced(pools).rate_rps, "pools serve")
-    return repairs_of(pools, question, posed, most=most, progress=progress)
+    return repairs_on(saved, scenario, most)
 
 
 def place_fleet(saved: FleetPlan, cluster: Cluster, settings: PlacementSettings) -> FleetPlan:

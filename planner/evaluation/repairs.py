@@ -82,7 +82,6 @@ def repairs_of(
     pose: Callable[[Scenario], Question],
     *,
     most: int,
-    progress: Callable[[float], None] = lambda _: None,
 ) -> RepairReport:
     """The best single change for every island of a plan that topology costs something; `most` of each kind are tried.
 
@@ -97,14 +96,10 @@ def repairs_of(
     losers = [island for island in ideal if rates.get(island, 0.0) < ideal[island] * (1 - FELT)]
     repairs: list[Repair] = []
     tried: list[tuple[RepairKind, int, int]] = []
-    for number, (kind, changes) in enumerate(_KINDS.items()):
+    for kind, changes in _KINDS.items():
         every = list(changes(bench, losers)) if losers else []
         tried.append((kind, min(most, len(every)), len(every)))
-        for place, change in enumerate(every[:most]):
-            outcome = change(bench, pose)
-            if outcome is not None:
-                repairs.append(outcome)
-            progress((number + (place + 1) / min(most, len(every))) / len(_KINDS))
+        repairs += filter(None, (change(bench, pose) for change in every[:most]))
     return RepairReport(
         cluster=scenario.cluster.name,
         rate_rps=rate_rps,

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from planner import defragmentation, export, files, report
-from planner.domain import Cluster
+from planner.domain import Cluster, Layout, ObjectiveKind, ObjectiveSettings, Scenario
 from planner.domain.defragmentation import Defragmentation, DefragmentationSettings, MoveStep, Occupation
 from planner.domain.repairs import Repair, RepairKind, RepairReport
 from planner.report.kit.markdown import sections_text
 
-AFTER, PAGE, TABLE = "cluster-after.yaml", "repairs.md", "repairs.csv"
+AFTER, SCENARIO, PAGE, TABLE = "cluster-after.yaml", "scenario.yaml", "repairs.md", "repairs.csv"
 MOST_REPAIRS = 99
 
 
@@ -32,8 +32,8 @@ class WrittenRepairs:
     files: Mapping[str, bytes]
 
 
-def written_repairs(repairs: RepairReport, cluster: Cluster, paths: RepairPaths) -> WrittenRepairs:
-    """The repairs of a report, each once.
+def written_repairs(repairs: RepairReport, scenario: Scenario, paths: RepairPaths) -> WrittenRepairs:
+    """The repairs of a report on a scenario with a cluster, each once.
 
     Raises InputError where a name could not stand in a script.
     """
@@ -42,7 +42,7 @@ def written_repairs(repairs: RepairReport, cluster: Cluster, paths: RepairPaths)
     for repair in repairs.each[:MOST_REPAIRS]:
         name = f"{len(commands) + 1:02}-{repair.kind.value}"
         folder, out = paths.folder / name, paths.run.with_name(f"{paths.run.name}-{name}")
-        own_files, script = _files_of(repair, cluster)
+        own_files, script = _files_of(repair, scenario)
         contents |= {f"{name}/{file}": content for file, content in own_files.items()}
         place = ("planner", "place", str(paths.run), "--out", str(out), "--cluster")
         if script:
@@ -53,7 +53,7 @@ def written_repairs(repairs: RepairReport, cluster: Cluster, paths: RepairPaths)
         elif repair.exchange:
             commands[repair] = (shlex.join((*place, str(paths.cluster), "--exchange", repair.exchange)),)
         else:
-            commands[repair] = (_planned(repair, paths, out),)
+            commands[repair] = (shlex.join(("planner", "plan", str(folder / SCENARIO), "--out", str(out))),)
     return WrittenRepairs(commands=commands, files=contents)
 
 
@@ -65,27 +65,25 @@ def folder_files(repairs: RepairReport, written: WrittenRepairs) -> dict[str, by
 
 def folder_names() -> list[str]:
     """What the folder may hold."""
-    scripts = (export.MIGRATION_SCRIPT, f"{export.MIGRATION_FOLDER}/step-0001.json", export.EVICTIONS_FILE, AFTER)
+    scripts = (export.MIGRATION_SCRIPT, f"{export.MIGRATION_FOLDER}/step-0001.json", export.EVICTIONS_FILE)
     folders = [f"{number:02}-{kind.value}" for number in range(1, MOST_REPAIRS + 1) for kind in RepairKind]
-    return [PAGE, TABLE, *(f"{folder}/{script}" for folder in folders for script in scripts)]
+    return [PAGE, TABLE, *(f"{folder}/{name}" for folder in folders for name in (*scripts, AFTER, SCENARIO))]
 
 
-def _planned(repair: Repair, paths: RepairPaths, out: Path) -> str:
-    assert repair.layout is not None, "a repair without a script is an exchange or a layout"
-    rows = ", ".join(f"[{island.gpu}, {island.size}, {count}]" for island, count in repair.layout.counts)
-    settings = (
-        f"cluster={paths.cluster.absolute()}",
-        "objective=placed",
-        "search.iterations=1",
-        "search.batch_size=2",
-        f"search.warm_start=[[{rows}]]",
-    )
-    words = [word for setting in settings for word in ("--set", setting)]
-    return shlex.join(("planner", "plan", str(paths.run / "scenario.yaml"), *words, "--out", str(out)))
+def _scenario_of(layout: Layout, scenario: Scenario) -> bytes:
+    """What plans such a layout on the cluster's nodes: a search that begins with it, and ends there."""
+    search = replace(scenario.search, iterations=1, batch_size=2, earlier=(layout,))
+    objective = ObjectiveSettings(kind=ObjectiveKind.PLACED)
+    posed = replace(scenario, objective=objective, search=search, placement=replace(scenario.placement, exchange=""))
+    return files.scenario_text(files.scenario_document(posed)).encode()
 
 
-def _files_of(repair: Repair, cluster: Cluster) -> tuple[dict[str, bytes], str]:
+def _files_of(repair: Repair, scenario: Scenario) -> tuple[dict[str, bytes], str]:
     """What a repair needs, and the script among it."""
+    cluster = scenario.cluster
+    assert cluster is not None, "a plan is placed on a cluster"
+    if repair.layout is not None:
+        return {SCENARIO: _scenario_of(repair.layout, scenario)}, ""
     if repair.move is not None:
         after = defragmentation.replay(cluster, (repair.move,))
         scripts = export.migration_files(_as_migration(repair, cluster))

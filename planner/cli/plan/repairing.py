@@ -48,9 +48,8 @@ def repairs_at_hand(
     from planner import files, pipeline
     from planner.runs.repairing import folder_files, folder_names, written_repairs
 
-    assert scenario.cluster is not None, "a plan is placed on a cluster"
     files.claim_folder(paths.folder, folder_names(), force=force)
     repairs = pipeline.repairs(saved, scenario)
-    written = written_repairs(repairs, scenario.cluster, paths)
+    written = written_repairs(repairs, scenario, paths)
     files.write_folder(paths.folder, folder_files(repairs, written), force=force, kinds=folder_names())
     return RepairsAtHand(report=repairs, written=written, folder=paths.folder)
