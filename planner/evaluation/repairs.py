@@ -225,7 +225,10 @@ def _eviction_trial(pod: Pod, after: Cluster) -> Trial:
 
 
 def _exchanges(bench: Bench, losers: Sequence[str]) -> Iterator[Trial]:
-    """Every pair of servers' parts of two nodes that are alike, one of them of an island that loses."""
+    """Every pair of servers' parts of two nodes that are alike, one of them of an island that loses; none where layouts
+    are compared on nodes, whose servers have other names."""
+    if bench.question.scenario.objective.kind.row.placed:
+        return
     try:
         parts = place_pools(bench.pools, bench.question, bench.fleet).placement.parts
     except InfeasibleError:

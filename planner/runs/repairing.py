@@ -32,8 +32,8 @@ class WrittenRepairs:
     files: Mapping[str, bytes]
 
 
-def written_repairs(repairs: RepairReport, scenario: Scenario, paths: RepairPaths) -> WrittenRepairs:
-    """The repairs of a report on a scenario with a cluster, each once.
+def written_repairs(repairs: RepairReport, scenario: Scenario, layout: Layout, paths: RepairPaths) -> WrittenRepairs:
+    """The repairs of a report on a scenario with a cluster, each once; `layout`: of the plan that is repaired.
 
     Raises InputError where a name could not stand in a script.
     """
@@ -42,14 +42,14 @@ def written_repairs(repairs: RepairReport, scenario: Scenario, paths: RepairPath
     for repair in repairs.each[:MOST_REPAIRS]:
         name = f"{len(commands) + 1:02}-{repair.kind.value}"
         folder, out = paths.folder / name, paths.run.with_name(f"{paths.run.name}-{name}")
-        own_files, script = _files_of(repair, scenario)
+        own_files, script = _files_of(repair, scenario, layout)
         contents |= {f"{name}/{file}": content for file, content in own_files.items()}
         place = ("planner", "place", str(paths.run), "--out", str(out), "--cluster")
         if script:
-            commands[repair] = (
-                shlex.join(("bash", str(folder / script))),
-                shlex.join((*place, str(folder / AFTER))),
-            )
+            again: tuple[str, ...] = (*place, str(folder / AFTER))
+            if scenario.objective.kind.row.placed:  # a plan that was chosen for other nodes is made anew
+                again = ("planner", "plan", str(folder / SCENARIO), "--out", str(out))
+            commands[repair] = (shlex.join(("bash", str(folder / script))), shlex.join(again))
         elif repair.exchange:
             commands[repair] = (shlex.join((*place, str(paths.cluster), "--exchange", repair.exchange)),)
         else:
@@ -70,20 +70,21 @@ def folder_names() -> list[str]:
     return [PAGE, TABLE, *(f"{folder}/{name}" for folder in folders for name in (*scripts, AFTER, SCENARIO))]
 
 
-def _scenario_of(layout: Layout, scenario: Scenario) -> bytes:
+def _scenario_of(layout: Layout, scenario: Scenario, cluster: Cluster) -> bytes:
     """What plans such a layout on the cluster's nodes: a search that begins with it, and ends there."""
     search = replace(scenario.search, iterations=1, batch_size=2, earlier=(layout,))
     objective = ObjectiveSettings(kind=ObjectiveKind.PLACED)
-    posed = replace(scenario, objective=objective, search=search, placement=replace(scenario.placement, exchange=""))
+    placement = replace(scenario.placement, exchange="")
+    posed = replace(scenario, objective=objective, search=search, placement=placement, cluster=cluster)
     return files.scenario_text(files.scenario_document(posed)).encode()
 
 
-def _files_of(repair: Repair, scenario: Scenario) -> tuple[dict[str, bytes], str]:
-    """What a repair needs, and the script among it."""
+def _files_of(repair: Repair, scenario: Scenario, layout: Layout) -> tuple[dict[str, bytes], str]:
+    """What a repair needs, and the script among it; `layout`: the plan's own."""
     cluster = scenario.cluster
     assert cluster is not None, "a plan is placed on a cluster"
     if repair.layout is not None:
-        return {SCENARIO: _scenario_of(repair.layout, scenario)}, ""
+        return {SCENARIO: _scenario_of(repair.layout, scenario, cluster)}, ""
     if repair.move is not None:
         after = defragmentation.replay(cluster, (repair.move,))
         scripts = export.migration_files(_as_migration(repair, cluster))
@@ -95,6 +96,8 @@ def _files_of(repair: Repair, scenario: Scenario) -> tuple[dict[str, bytes], str
     else:
         return {}, ""
     contents = {name: content.encode() for name, content in scripts.items()}
+    if scenario.objective.kind.row.placed:
+        contents[SCENARIO] = _scenario_of(layout, scenario, after)
     return contents | {AFTER: files.cluster_text(after).encode()}, script
 
 

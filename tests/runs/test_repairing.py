@@ -48,7 +48,7 @@ def test_each_repair_has_its_commands(tmp_path: Path) -> None:
     )
     report = RepairReport(cluster="c", rate_rps=1, unplaced_rps=2, islands=rows, tried=((RepairKind.MOVE, 1, 3),))
     paths = RepairPaths(run=Path("runs/a b"), cluster=Path("c.yaml"), folder=Path("mended"))
-    written = written_repairs(report, scenario, paths)
+    written = written_repairs(report, scenario, layout, paths)
     files = folder_files(report, written)
     assert set(files) <= set(folder_names())
     commands = [[shlex.split(line) for line in written.commands[repair]] for repair in repairs]
@@ -63,6 +63,10 @@ def test_each_repair_has_its_commands(tmp_path: Path) -> None:
     for name in ("01-move/cluster-after.yaml", "02-eviction/cluster-after.yaml", "04-layout/scenario.yaml"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_bytes(files[name])
+    judged = replace(scenario, objective=replace(scenario.objective, kind=ObjectiveKind.PLACED))
+    anew = written_repairs(report, judged, layout, paths)
+    assert anew.commands[repairs[0]][1].startswith("planner plan mended/01-move/scenario.yaml")
+    assert "01-move/scenario.yaml" in anew.files
     assert [p.node for p in load_cluster(tmp_path / "01-move/cluster-after.yaml").pods] == ["n2"]
     assert load_cluster(tmp_path / "02-eviction/cluster-after.yaml").pods == ()
     planned = load_scenario(tmp_path / "04-layout/scenario.yaml", summarize)

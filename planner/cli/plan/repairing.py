@@ -46,10 +46,11 @@ def repairs_at_hand(
     if paths is None:
         return None
     from planner import files, pipeline
+    from planner.evaluation.buckets.judging import layout_of
     from planner.runs.repairing import folder_files, folder_names, written_repairs
 
     files.claim_folder(paths.folder, folder_names(), force=force)
     repairs = pipeline.repairs(saved, scenario)
-    written = written_repairs(repairs, scenario, paths)
+    written = written_repairs(repairs, scenario, layout_of(saved.outlook.pools), paths)
     files.write_folder(paths.folder, folder_files(repairs, written), force=force, kinds=folder_names())
     return RepairsAtHand(report=repairs, written=written, folder=paths.folder)

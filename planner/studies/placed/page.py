@@ -7,6 +7,8 @@ from planner.report.kit.markdown import table
 from planner.studies.placed.study import GainRun, by_cluster, mean_gain
 from planner.studies.spot.capacity import Interval, interval_of
 
+ROUNDING = 1e-9
+
 HEADER = (
     "cluster",
     "solved for, then placed (requests/s)",
@@ -24,7 +26,9 @@ def gain_page(runs: Sequence[GainRun]) -> str:
 
 def told_gain(runs: Sequence[GainRun]) -> str:
     """The mean gain in a sentence."""
-    better = sum(run.gain > 0 for run in runs)
+    better, worse = (sum(sign * run.gain > ROUNDING for run in runs) for sign in (1, -1))
+    if worse:
+        raise ValueError(f"{worse} plans of objective placed are worse than those that their search begins with")
     return (
         f"Of what `objective: placed` serves, the plan that is solved for and then placed lacks "
         f"{percent_of(mean_gain(runs))} (mean of the kinds of clusters, ± half of a 95 % interval); {better} of "
