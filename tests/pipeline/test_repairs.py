@@ -1,6 +1,7 @@
 """Single changes that win back what topology costs: beside brute force, and carried out and placed again."""
 
 from dataclasses import replace
+from inspect import signature
 from itertools import combinations
 
 import pytest
@@ -11,8 +12,8 @@ from planner.domain import Cluster, ObjectiveKind, ObjectiveSettings, Plan, Pod,
 from planner.domain.repairs import Repair, RepairKind
 from planner.errors import InfeasibleError, InputError
 from planner.evaluation.exchanges import exchange_of, swapped
+from planner.evaluation.repairs import NEAR, layouts_beside
 from planner.evaluation.repairs import Bench as LayoutBench
-from planner.evaluation.repairs import layouts_beside
 from planner.pipeline import place, plan, repairs
 from planner.placement import Fleet
 from planner.proposing.feasibility import posed
@@ -145,3 +146,8 @@ def test_where_topology_costs_nothing_there_is_nothing_to_repair(unplaced: Plan)
     report = repairs(unplaced, there(unplaced, replace(NODES, nodes=tuple(replace(n, asw="a") for n in NODES.nodes))))
     assert (report.islands, report.best) == ((), None)
     assert report.rate_rps == pytest.approx(report.unplaced_rps)
+
+
+def test_as_many_are_tried_as_told() -> None:
+    assert signature(repairs).parameters["most"].default == 1000
+    assert NEAR == 0.01

@@ -288,6 +288,15 @@ HELD: dict[str, dict[str, str]] = {
         "The hit rate of 100 %": "tests/studies/test_scale_up.py::"
         "test_five_thousand_of_five_thousand_lie_inside_one_socket",
         "of pools even splits": "tests/placement/test_best_sets.py::test_six_and_six_come_before_eight",
+        "in 4 rounds of 8 layouts": "tests/studies/test_placed_study.py::test_the_guide_tells_it_as_its_table_has_it",
+        "Of what `objective: placed` serves": "tests/studies/test_placed_study.py::"
+        "test_the_guide_tells_it_as_its_table_has_it",
+        "| cluster | solved for, then placed": "tests/studies/test_placed_study.py::"
+        "test_the_guide_tells_it_as_its_table_has_it",
+        "because the interval lies above 1 %": "tests/studies/test_placed_study.py::"
+        "test_the_default_is_what_the_results_say",
+        "At most 1,000 of each are tried": "tests/pipeline/test_repairs.py::test_as_many_are_tried_as_told",
+        "serving at most 1 % less": "tests/pipeline/test_repairs.py::test_as_many_are_tried_as_told",
     },
     "defragmentation": {
         "of 20 made-up clusters": "tests/defragmentation/test_exact_optimum.py::test_twenty_instances_of_25_nodes",
