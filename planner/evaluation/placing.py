@@ -122,10 +122,10 @@ def placed_layout(
     for island, kind in zip(islands, classes, strict=True):
         names[kind, island.duty.phase].append(island.name)
     if advises:
-        there = {row.island: row for row in priced.classes}
+        actual = {row.island: row for row in priced.classes}
         rates = {
             island.name: (
-                _served_rps(replace(island, performance=there[kind].phase(island.duty.phase))),
+                _served_rps(replace(island, performance=actual[kind].phase(island.duty.phase))),
                 _served_rps(island),
             )
             for island, kind in zip(islands, classes, strict=True)

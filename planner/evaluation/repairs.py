@@ -1,7 +1,7 @@
 """Single changes that win back what topology costs a plan of pools: every one is tried by placing again.
 
 Moves of a pod, evictions of one, and exchanges of what two servers have of two nodes are enumerated, in the order of
-pods and nodes; `most` of each kind are tried, and how many there are is told. Another layout has the GPUs of one pool
+pods and nodes; `limit` of each kind are tried, and how many there are is told. Another layout has the GPUs of one pool
 in servers of half, a quarter or twice their size. A change is worth what the plan placed again serves more.
 """
 
@@ -23,8 +23,7 @@ from planner.domain import (
     Reach,
     Scenario,
 )
-from planner.domain.defragmentation import DefragmentationSettings, Move
-from planner.domain.repairs import IslandRepair, Repair, RepairKind, RepairReport
+from planner.domain.defragmentation import DefragmentationSettings, IslandRepair, Move, Repair, RepairKind, RepairReport
 from planner.errors import InconsistentPlanError, InfeasibleError
 from planner.evaluation.buckets.placing import demands_of_pools, place_pools
 from planner.evaluation.buckets.service import BucketService
@@ -81,9 +80,9 @@ def repairs_of(
     question: Question,
     pose: Callable[[Scenario], Question],
     *,
-    most: int,
+    limit: int,
 ) -> RepairReport:
-    """The best single change for every island of a plan that topology costs something; `most` of each kind are tried.
+    """The best single change for every island of a plan that topology costs something; `limit` of each kind are tried.
 
     `pools`: as they were before they were placed; `question` names the cluster. The same input, the same repairs.
     """
@@ -98,8 +97,8 @@ def repairs_of(
     tried: list[tuple[RepairKind, int, int]] = []
     for kind, changes in _KINDS.items():
         every = list(changes(bench, losers)) if losers else []
-        tried.append((kind, min(most, len(every)), len(every)))
-        repairs += filter(None, (change(bench, pose) for change in every[:most]))
+        tried.append((kind, min(limit, len(every)), len(every)))
+        repairs += filter(None, (change(bench, pose) for change in every[:limit]))
     return RepairReport(
         cluster=scenario.cluster.name,
         rate_rps=rate_rps,
@@ -233,9 +232,9 @@ def _exchanges(bench: Bench, losers: Sequence[str]) -> Iterator[Trial]:
         parts = place_pools(bench.pools, bench.question, bench.fleet).placement.parts
     except InfeasibleError:
         return
-    for one, other in combinations(parts, 2):
-        if {one.island, other.island} & set(losers) and (word := exchange_of(one, other, bench.fleet)):
-            yield _exchange_trial(word, swapped(parts, one, other))
+    for first, second in combinations(parts, 2):
+        if {first.island, second.island} & set(losers) and (word := exchange_of(first, second, bench.fleet)):
+            yield _exchange_trial(word, swapped(parts, first, second))
 
 
 def _exchange_trial(word: str, stays: Sequence[PlacedPart]) -> Trial:
@@ -264,11 +263,11 @@ def _layout_trial(layout: Layout) -> Trial:
     def trial(bench: Bench, pose: Callable[[Scenario], Question]) -> Repair | None:
         scenario = bench.question.scenario
         rate = replace(scenario, cluster=None, objective=ObjectiveSettings(kind=ObjectiveKind.RATE))
-        there = replace(scenario, objective=ObjectiveSettings(kind=ObjectiveKind.PLACED))
+        on_nodes = replace(scenario, objective=ObjectiveSettings(kind=ObjectiveKind.PLACED))
         least = BucketService(bench.question).priced(bench.pools).rate_rps * (1 - NEAR)
         if Evaluator(pose(rate)).evaluate(layout).throughput_rps < least:
             return None
-        placed = Evaluator(pose(there)).evaluate(layout).throughput_rps
+        placed = Evaluator(pose(on_nodes)).evaluate(layout).throughput_rps
         return Repair(kind=RepairKind.LAYOUT, rate_rps=placed, rates_rps=(), layout=layout)
 
     return trial

@@ -9,7 +9,7 @@ from pipeline_scenarios import bucketed
 from test_placing import cluster_of
 
 from planner.domain import Cluster, ObjectiveKind, ObjectiveSettings, Plan, Pod, Scenario, SearchMethod
-from planner.domain.repairs import Repair, RepairKind
+from planner.domain.defragmentation import Repair, RepairKind
 from planner.errors import InfeasibleError, InputError
 from planner.evaluation.exchanges import exchange_of, swapped
 from planner.evaluation.repairs import NEAR, layouts_beside
@@ -103,7 +103,7 @@ def test_who_cannot_move_may_be_evicted_by_the_scenarios_rules(unplaced: Plan) -
     assert best.rate_rps > report.rate_rps
     for kept in ({"locked": True}, {"preemptible": False}, {"priority": 1000}):
         pods = (replace(stuck.pods[0], **kept), *stuck.pods[1:])
-        tried = repairs(unplaced, there(unplaced, replace(stuck, pods=pods)), most=1).tried
+        tried = repairs(unplaced, there(unplaced, replace(stuck, pods=pods)), limit=1).tried
         assert [(kind, every) for kind, _, every in tried if kind is RepairKind.EVICTION] == [(RepairKind.EVICTION, 0)]
 
 
@@ -149,5 +149,5 @@ def test_where_topology_costs_nothing_there_is_nothing_to_repair(unplaced: Plan)
 
 
 def test_as_many_are_tried_as_told() -> None:
-    assert signature(repairs).parameters["most"].default == 1000
+    assert signature(repairs).parameters["limit"].default == 1000
     assert NEAR == 0.01

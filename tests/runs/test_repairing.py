@@ -6,12 +6,11 @@ from pathlib import Path
 
 from planner.domain import ClusterNode, IslandClass, Layout, NodeGpu, NumaNode, Pod
 from planner.domain.cluster import Cluster
-from planner.domain.defragmentation import Move
+from planner.domain.defragmentation import IslandRepair, Move, Repair, RepairKind, RepairReport
 from planner.domain.objective import ObjectiveKind
-from planner.domain.repairs import IslandRepair, Repair, RepairKind, RepairReport
 from planner.export.objects.evictions import read_evictions
 from planner.files import load_cluster, load_scenario, scenario_from_document
-from planner.runs.repairing import RepairPaths, folder_files, folder_names, written_repairs
+from planner.runs.replanning.repairing import RepairPaths, folder_files, folder_names, written_repairs
 from planner.workload import summarize
 
 DOCUMENT = {

@@ -11,7 +11,7 @@ from planner.cli.plan import fleet_folders, saved_runs
 from planner.errors import InfeasibleError, InputError
 
 if TYPE_CHECKING:
-    from planner.cli.plan.repairing import RepairsAtHand
+    from planner.cli.cluster.repairing import RepairsAtHand
     from planner.domain import PlacementSettings, Plan, Qos
 
 
@@ -66,10 +66,10 @@ def command(
     from dataclasses import replace
 
     from planner import files, pipeline
-    from planner.cli.plan.repairing import repairs_at_hand
+    from planner.cli.cluster.repairing import repairs_at_hand
     from planner.runs import publication
     from planner.runs.publication import scenario_on
-    from planner.runs.repairing import RepairPaths
+    from planner.runs.replanning.repairing import RepairPaths
 
     def asked_for(settings: "PlacementSettings") -> "PlacementSettings":
         settings = _changed(settings, _qos(qos), cpus_per_gpu, priority, preempt=preempt)

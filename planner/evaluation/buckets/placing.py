@@ -117,9 +117,9 @@ def _rates_of(
     pools: Sequence[BucketPool], question: Question, reaches: Mapping[str, Reach]
 ) -> dict[str, tuple[float, float]]:
     """What each pool could serve where it lies, and under one switch, no node being lost."""
-    there, ideal = (BucketService(question, at).unbroken(pools).pools for at in (reaches, {}))
+    actual, ideal = (BucketService(question, at).unbroken(pools).pools for at in (reaches, {}))
     ideal_rps = {pool.island: pool.count * pool.capacity_rps for pool in ideal}
-    return {pool.island: (pool.count * pool.capacity_rps, ideal_rps[pool.island]) for pool in there}
+    return {pool.island: (pool.count * pool.capacity_rps, ideal_rps[pool.island]) for pool in actual}
 
 
 def _without_level(pools: Sequence[BucketPool], question: Question, reaches: Mapping[str, Reach]) -> set[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from planner.domain.repairs import IslandRepair, Repair, RepairKind, RepairReport
+from planner.domain.defragmentation import IslandRepair, Repair, RepairKind, RepairReport
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import NONE, rate, significant, whole
 from planner.report.kit.tables import Column, Table, fields, table_of
@@ -23,7 +23,7 @@ def repairs_section(repairs: RepairReport, commands: Mapping[Repair, Sequence[st
         blocks.append(table_of(_columns(repairs.rate_rps), repairs.islands).block("Islands that topology costs"))
         blocks += paragraphs(_tried(repairs))
     for repair in repairs.each:
-        blocks += paragraphs(f"**{_capital(_what(repair))}**, which {_gain(repair.rate_rps, repairs.rate_rps)}:")
+        blocks += paragraphs(f"**{_capital(_words(repair))}**, which {_gain(repair.rate_rps, repairs.rate_rps)}:")
         blocks += paragraphs("\n".join(("```bash", *commands[repair], "```")))
     return section("repairs", "Repairs", *blocks)
 
@@ -33,7 +33,7 @@ def repairs_table(repairs: RepairReport) -> Table[IslandRepair]:
     columns: tuple[Column[IslandRepair], ...] = (
         *fields("island", "rate_rps", "ideal_rps"),
         Column("kind", lambda row: row.repair.kind.value if row.repair else None),
-        Column("repair", lambda row: _what(row.repair) if row.repair else None),
+        Column("repair", lambda row: _words(row.repair) if row.repair else None),
         *fields("repaired_rps"),
         Column("plan_rps", lambda _: repairs.rate_rps),
         Column("plan_repaired_rps", lambda row: row.repair.rate_rps if row.repair else repairs.rate_rps),
@@ -51,7 +51,7 @@ def _lead(repairs: RepairReport) -> str:
     if best is None:
         return f"On cluster {escaped(repairs.cluster)} {cost}; no single change that was tried wins any of it back."
     return (
-        f"On cluster {escaped(repairs.cluster)} {cost}. **{_capital(_what(best))}** wins most back: "
+        f"On cluster {escaped(repairs.cluster)} {cost}. **{_capital(_words(best))}** wins most back: "
         f"{rate(best.rate_rps)} requests/s. Nothing has been changed."
     )
 
@@ -64,7 +64,7 @@ def _columns(plan_rps: float) -> tuple[Column[IslandRepair], ...]:
         Column("Island", lambda row: row.island, escaped, right=False),
         Column("Could serve", lambda row: row.rate_rps, rate),
         Column("Under one switch", lambda row: row.ideal_rps, rate),
-        Column("Best single change", of(_what), escaped, right=False),
+        Column("Best single change", of(_words), escaped, right=False),
         Column("It then serves", lambda row: row.repaired_rps, rate),
         Column("The plan", of(lambda repair: f"{rate(repair.rate_rps)} ({_change(repair.rate_rps, plan_rps)})"), str),
         Column("Costs", of(_costs), str, right=False),
@@ -79,7 +79,7 @@ def _gain(now: float, before: float) -> str:
     return f"brings the plan from {rate(before)} to {rate(now)} requests/s"
 
 
-def _what(repair: Repair) -> str:
+def _words(repair: Repair) -> str:
     """The change in words."""
     if repair.move is not None:
         return f"move {repair.move.pod} from {repair.move.source} to {repair.move.target}"
@@ -100,11 +100,13 @@ def _costs(repair: Repair) -> str:
 
 
 def _tried(repairs: RepairReport) -> str:
-    def words(kind: RepairKind, number: int) -> str:
+    def counted(kind: RepairKind, number: int) -> str:
         return f"{whole(number)} {_KINDS[kind][number != 1]}"
 
-    listed = ", ".join(words(kind, tried) for kind, tried, _ in repairs.tried)
-    left = [f"{whole(every - tried)} of {words(kind, every)}" for kind, tried, every in repairs.tried if every > tried]
+    listed = ", ".join(counted(kind, tried) for kind, tried, _ in repairs.tried)
+    left = [
+        f"{whole(every - tried)} of {counted(kind, every)}" for kind, tried, every in repairs.tried if every > tried
+    ]
     more = f" Not tried: {', '.join(left)}." if left else " These are all that there are."
     return f"Tried, each by placing again: {listed}.{more}"
 

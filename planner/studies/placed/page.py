@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from planner.report.kit.markdown import table
+from planner.studies.intervals import Interval, interval_of
 from planner.studies.placed.study import GainRun, by_cluster, mean_gain
-from planner.studies.spot.capacity import Interval, interval_of
 
 ROUNDING = 1e-9
 

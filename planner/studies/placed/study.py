@@ -19,9 +19,9 @@ from planner.errors import InfeasibleError
 from planner.pipeline import plan
 from planner.processes.workers import Processes
 from planner.report.kit.tables import csv_table
+from planner.studies.intervals import Interval, interval_of
 from planner.studies.placed.clusters import KINDS, ClusterKind
 from planner.studies.runner import RunsDone, require_each_once, run_tasks
-from planner.studies.spot.capacity import Interval, interval_of
 
 GAIN_FILE = "gain.csv"
 

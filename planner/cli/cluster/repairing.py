@@ -8,8 +8,8 @@ from planner.cli import screen
 
 if TYPE_CHECKING:
     from planner.domain import Plan, Scenario
-    from planner.domain.repairs import RepairReport
-    from planner.runs.repairing import RepairPaths, WrittenRepairs
+    from planner.domain.defragmentation import RepairReport
+    from planner.runs.replanning.repairing import RepairPaths, WrittenRepairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ def repairs_at_hand(
         return None
     from planner import files, pipeline
     from planner.evaluation.buckets.judging import layout_of
-    from planner.runs.repairing import folder_files, folder_names, written_repairs
+    from planner.runs.replanning.repairing import folder_files, folder_names, written_repairs
 
     files.claim_folder(paths.folder, folder_names(), force=force)
     repairs = pipeline.repairs(saved, scenario)

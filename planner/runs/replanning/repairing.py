@@ -7,8 +7,15 @@ from pathlib import Path
 
 from planner import defragmentation, export, files, report
 from planner.domain import Cluster, Layout, ObjectiveKind, ObjectiveSettings, Scenario
-from planner.domain.defragmentation import Defragmentation, DefragmentationSettings, MoveStep, Occupation
-from planner.domain.repairs import Repair, RepairKind, RepairReport
+from planner.domain.defragmentation import (
+    Defragmentation,
+    DefragmentationSettings,
+    MoveStep,
+    Occupation,
+    Repair,
+    RepairKind,
+    RepairReport,
+)
 from planner.report.kit.markdown import sections_text
 
 AFTER, SCENARIO, PAGE, TABLE = "cluster-after.yaml", "scenario.yaml", "repairs.md", "repairs.csv"
