@@ -404,6 +404,7 @@ CROWDED = {
     "planner/files/plan": 18,  # a file a kind of document, and what is common to them
     "planner/export": 18,  # a file a sort of what is written, and a batch's objects, which are of no plan
     "planner/runs": 20,  # a file a job of the command line
+    "planner/studies": 18,  # a folder a study, and what all of them share
     "planner/api": 20,  # a file a subject of notebooks
 }
 

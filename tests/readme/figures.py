@@ -293,6 +293,8 @@ HELD: dict[str, dict[str, str]] = {
         "test_the_guide_tells_it_as_its_table_has_it",
         "| cluster | solved for, then placed": "tests/studies/test_placed_study.py::"
         "test_the_guide_tells_it_as_its_table_has_it",
+        "plans are better, none is worse": "tests/studies/test_placed_study.py::"
+        "test_the_guide_tells_it_as_its_table_has_it",
         "because the interval lies above 1 %": "tests/studies/test_placed_study.py::"
         "test_the_default_is_what_the_results_say",
         "At most 1,000 of each are tried": "tests/pipeline/test_repairs.py::test_as_many_are_tried_as_told",
@@ -306,6 +308,8 @@ HELD: dict[str, dict[str, str]] = {
         "does, to 3 %": "tests/cli/test_observe.py::test_planned_again_with_the_calibration_is_planned_for_what_runs",
     },
     "studies": {
+        "made-up clusters of 8 to 24 nodes": "tests/studies/test_placed_study.py::"
+        "test_the_default_is_what_the_results_say",
         "| pods came to lie": "tests/studies/test_preemption_scenes.py::test_what_table_5_must_have_measured",
         "28 on average": "tests/studies/test_shown_inputs.py::test_tokens_of_the_published_traces",
         "how a skew divides 100 GPUs": "tests/studies/test_shown_inputs.py::test_sizes_of_figure_4_8_by_hand",
