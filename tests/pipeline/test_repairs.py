@@ -14,7 +14,7 @@ from planner.errors import InfeasibleError, InputError
 from planner.evaluation.exchanges import exchange_of, swapped
 from planner.evaluation.repairs import NEAR, layouts_beside
 from planner.evaluation.repairs import Bench as LayoutBench
-from planner.pipeline import place, plan, repairs
+from planner.pipeline import place, plan, remade, repairs
 from planner.placement import Fleet
 from planner.proposing.feasibility import posed
 
@@ -121,6 +121,7 @@ def test_an_exchange_gives_two_servers_each_others_node(unplaced: Plan) -> None:
     assert after.placement is not None
     assert set(after.placement.parts) == set(swapped(parts, one, other)) != set(parts)
     assert {part.node for part in after.placement.parts} == {part.node for part in parts}
+    assert remade(after).placement == after.placement  # as `planner verify` makes it again
     wrong = replace(asked, placement=replace(asked.placement, exchange=word.replace("@", "@x")))
     with pytest.raises(InputError, match="must name alike parts of two servers"):
         place(unplaced, wrong)
