@@ -81,6 +81,7 @@ SERVES: dict[str, str] = {
     "runs/replays/tuning.py": "tune",
     "runs/watching/": "watch",
     "studies/asi/": "study asi",
+    "studies/papers/": "study papers",
     "studies/commands.py": "--policy",
     "studies/policies/": "--policy",
     "studies/preemption/": "simulate preemption",

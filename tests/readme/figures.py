@@ -310,14 +310,17 @@ HELD: dict[str, dict[str, str]] = {
     "studies": {
         "made-up clusters of 8 to 24 nodes": "tests/studies/test_placed_study.py::"
         "test_the_default_is_what_the_results_say",
-        "| pods came to lie": "tests/studies/test_preemption_scenes.py::test_what_table_5_must_have_measured",
+        "| pods came to lie": G + "test_table_5_is_told_as_its_runs_have_it",
+        "IMP saves 20 to 22 %": G + "test_what_agrees_with_table_4_is_told_as_its_runs_have_it",
+        "preemption hits 35.2 %": G + "test_what_agrees_with_table_4_is_told_as_its_runs_have_it",
         "28 on average": "tests/studies/test_shown_inputs.py::test_tokens_of_the_published_traces",
         "how a skew divides 100 GPUs": "tests/studies/test_shown_inputs.py::test_sizes_of_figure_4_8_by_hand",
         "m = 8, nodes of D alone": G + "test_sets_of_victims_are_counted_as_told",
         "of m on a node naive tries": G + "test_sets_of_victims_are_counted_as_told",
         "four C pods a node": G + "test_sets_of_victims_are_counted_as_told",
         "on average over the hours it is": G + "test_defragmentation_is_told_as_its_table_has_it",
-        "| spot jobs ask for": G + "test_the_spot_table_is_reached",
+        "| spot jobs ask for": G + "test_the_spot_table_is_told_as_its_runs_have_it",
+        "| | lent GPU-hours used": G + "test_what_is_used_of_lent_gpus_is_told_as_its_runs_have_it",
         "moves a vacated node": G + "test_defragmentation_is_told_as_its_table_has_it",
     },
     "results": {
@@ -500,8 +503,6 @@ ONCE: dict[str, dict[str, str]] = {
         "| | never | every 24 h": "the study of tests/studies/test_defragmentation_study.py, in full",
         "lowers the number of nodes with": "the same",
         "20.2 %), but the next tasks": "the same",
-        "IMP saves 16 to 19 %": "`planner simulate preemption --timed`",
-        "preemption hits 27 %": "`planner simulate preemption --initial packed`",
         "| figure | trials | by value": "planner/studies/chapter5/results/2026-11-23",
         "3.5 to 9.4 times as slow": "the same",
         "figures 5.9 to 5.12 is 1,270": "the same",

@@ -15,13 +15,24 @@ if TYPE_CHECKING:
 
 def command(
     trace: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             help="Folder with pod_hourly, server_hourly, network_hourly, job_execution_summary; or job_info.",
             show_default=False,
         ),
-    ],
+    ] = None,
+    *,
     out: Annotated[Path, typer.Option(help="Folder for summary.md, a CSV a figure, and figures.", show_default=False)],
+    synthetic: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=60,
+            help="Instead: write a made-up trace of so many days, which meets the paper's marginals, to --out.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the made-up trace.")] = 0,
     days: Annotated[
         str | None,
         typer.Option(help="Only these days of the hourly tables.", metavar="FIRST..LAST", show_default=False),
@@ -34,6 +45,12 @@ def command(
     from planner import files
     from planner.studies.asi.study import FILE_STEMS, study_trace
 
+    if synthetic is not None:
+        _refuse_trace(trace, days)
+        _write_synthetic(synthetic, seed, out, force=force, json=json)
+        return
+    if trace is None:
+        raise InputError("TRACE: must be a folder, got none.", hint="Add it, or make one up with --synthetic 7.")
     between = _days(days)
     kinds = [SUMMARY_FILE, REPORT_FILE, *(f"{stem}.csv" for stem in FILE_STEMS), *map(_picture, FILE_STEMS)]
     files.claim_folder(out, kinds, force=force)
@@ -46,6 +63,25 @@ def command(
     rows += [(gap.number, gap.title, 0, gap.why) for gap in study.missing]
     screen.show_table(f"Trace {study.trace}", ("figure", "of", "points", "missing because"), rows)
     screen.show_text(f"Written to {out}")
+
+
+def _refuse_trace(trace: Path | None, days: str | None) -> None:
+    for name, value in (("TRACE", trace), ("--days", days)):
+        if value is not None:
+            raise InputError(f"{name}: goes without --synthetic, got both.", hint="Drop one of the two.")
+
+
+def _write_synthetic(days: int, seed: int, out: Path, *, force: bool, json: bool) -> None:
+    from planner import files
+    from planner.studies.asi.synthetic.trace import FILES, synthetic_trace
+
+    files.claim_folder(out, FILES, force=force)
+    tables = synthetic_trace(days, seed)
+    files.write_folder(out, tables, force=force, kinds=FILES)
+    if json:
+        screen.show_json({"files": {name: len(text) for name, text in tables.items()}})
+    else:
+        screen.show_text(f"Written to {out}")
 
 
 def _picture(stem: str) -> str:

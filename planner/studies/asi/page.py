@@ -8,6 +8,7 @@ from planner.report.kit.quantities import counted, significant, whole
 from planner.report.kit.tables import csv_table
 from planner.studies.asi.records import AsiStudy, Drawn, Point, TraceFigure
 
+NOTE = "Synthetic: made to meet published marginals; says nothing new"
 HEADER = ("panel", "series", "x", "y")
 
 
@@ -23,7 +24,8 @@ def asi_page(study: AsiStudy, paths: Mapping[str, str] | None = None) -> str:
     """The study as Markdown, ending in a newline. `paths`: of pictures by the stem of the figure."""
     read = ", ".join(f"{whole(count)} of {name.value}" for name, count in study.rows.items())
     days = f"; days {study.days[0]} to {study.days[1]}" if study.days else ""
-    parts = [f"# Trace: {escaped(study.trace)}", f"Rows read: {read or 'none'}{days}."]
+    note = [f"**{NOTE}.**"] if study.made_up else []
+    parts = [f"# Trace: {escaped(study.trace)}", *note, f"Rows read: {read or 'none'}{days}."]
     for figure in study.figures:
         picture = (paths or {}).get(figure.file_stem)
         shown = [f"![{escaped(figure.title)}]({picture})"] if picture else []
@@ -53,10 +55,10 @@ LOGARITHMIC = ("hours", "GiB/s")
 
 def asi_plots(study: AsiStudy) -> tuple[Plot, ...]:
     """In the order of the figures; of boxes their quantiles as dots."""
-    return tuple(plot for figure in study.figures for plot in _panels(figure))
+    return tuple(plot for figure in study.figures for plot in _panels(study, figure))
 
 
-def _panels(figure: TraceFigure) -> Iterator[Plot]:
+def _panels(study: AsiStudy, figure: TraceFigure) -> Iterator[Plot]:
     panels = list(dict.fromkeys(point[0] for point in figure.points))
     for number, panel in enumerate(panels):
         points = [point for point in figure.points if point[0] == panel]
@@ -64,7 +66,7 @@ def _panels(figure: TraceFigure) -> Iterator[Plot]:
         yield Plot(
             name=f"{figure.file_stem.replace('_', '-')}-{number}",
             title=f"Figure {figure.number}: {figure.title}{of}",
-            says="As in the paper, of this trace.",
+            says=f"{NOTE}." if study.made_up else "As in the paper, of this trace.",
             kind=_KINDS.get(figure.drawn, Kind.LINES),
             x=figure.x or "of",
             y=figure.y or panel,

@@ -16,6 +16,10 @@ MODEL_TYPES = ("genai", "rec", "cv", "embedding", "dev")
 UNKNOWN = ("", "unknown")
 
 
+MARK = "synthetic"
+"""First column of every table of a made-up trace."""
+
+
 class Table(StrEnum):
     """Tables of a trace. `jobs` and `nodes`: the two lists of the spot trace (job_info, node_info)."""
 
@@ -97,9 +101,10 @@ class MissingFigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsiStudy:
-    """What a trace shows. `rows`: read of each table; `days`: first and last."""
+    """What a trace shows. `rows`: read of each table; `days`: first and last; `made_up`: what its first column says."""
 
     trace: str
+    made_up: bool
     rows: Mapping[Table, int]
     days: tuple[int, int] | None
     figures: tuple[TraceFigure, ...]

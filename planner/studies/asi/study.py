@@ -20,7 +20,7 @@ from planner.studies.asi.figures.job_list import (
 )
 from planner.studies.asi.figures.shares import GpuPriorities, GpuTypes, JobTypes, ModelTypes
 from planner.studies.asi.inputs import HOURLY, AsiTrace, hours_of, open_trace, rows_of
-from planner.studies.asi.records import AsiStudy, Hour, MissingFigure, Table, Tally, TraceFigure
+from planner.studies.asi.records import MARK, AsiStudy, Hour, MissingFigure, Table, Tally, TraceFigure
 
 Days = tuple[int, int]
 
@@ -80,6 +80,7 @@ def study_trace(folder: Path, days: Days | None = None) -> AsiStudy:
     ]
     return AsiStudy(
         trace=folder.name,
+        made_up=any(MARK in columns for columns in trace.columns.values()),
         rows=dict(rows),
         days=(min(days_seen), max(days_seen)) if days_seen else None,
         figures=tuple(figure for figure in figures if figure.points),

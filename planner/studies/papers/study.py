@@ -14,6 +14,21 @@ PAPERS = (
         reference="N. Rignall, 2025, chapter 5 (`planner study chapter5`)",
         studies=("chapter5",),
     ),
+    Paper(
+        title="Topology-aware preemption",
+        reference="P. Zhang et al., Baichuan, FlexTopo (`planner simulate preemption`)",
+        studies=("preemption",),
+    ),
+    Paper(
+        title="Large production AI clusters",
+        reference="S. Li et al., Alibaba ASI, OSDI 2026, spot capacity (`planner simulate spot`)",
+        studies=("spot",),
+    ),
+    Paper(
+        title="Large production AI clusters, on a made-up trace",
+        reference="The same. Synthetic: what was put in is no test; what follows is (`planner study asi --synthetic`)",
+        studies=("asi",),
+    ),
 )
 RESULTS = "results"
 FOLDER = Path(__file__).parents[1]

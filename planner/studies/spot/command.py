@@ -20,7 +20,7 @@ from planner.studies.commands import (
     typed_options,
 )
 from planner.studies.spot.capacity import LEAST_DONE_PERCENT, SpotLimits
-from planner.studies.spot.inputs import curve_of, hours_of, jobs_of, nodes_of, spot_policy
+from planner.studies.spot.inputs import curve_of, hours_of, jobs_of, nodes_of, spot_policy, weights_of
 from planner.studies.spot.records import SpotRun, SpotWorkload
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ DRAWN = (
     "hp_hours",
     "hp_peak",
     "standby_share",
+    "spot_sizes",
+    "spot_gangs",
 )
 """Options that say how jobs are drawn."""
 
@@ -90,6 +92,17 @@ def command(
     hp_hours: Annotated[float, typer.Option(help="Mean hours of a job that comes and goes by day.")] = 1.1,
     hp_peak: Annotated[float, typer.Option(help="Share that guaranteed jobs never exceed.")] = 1.0,
     standby_share: Annotated[float, typer.Option(help="Share of the permanent jobs lent out every night.")] = 0.1,
+    spot_sizes: Annotated[
+        str | None,
+        typer.Option(
+            help="GPUs of a pod of a spot job with weights, as 1:50,2:22,4:16,8:12. [default: as guaranteed ones]",
+            show_default=False,
+        ),
+    ] = None,
+    spot_gangs: Annotated[
+        str | None,
+        typer.Option(help="Pods of a spot job with weights. [default: as guaranteed ones]", show_default=False),
+    ] = None,
     curve: Annotated[
         str | None, typer.Option(help="Spot loads to try, as 0.05,0.1,0.2: how much is carried?", show_default=False)
     ] = None,
@@ -146,6 +159,8 @@ def command(
             spot_load=load,
             spot_hours=spot_hours,
             checkpoint_hours=hours_of(checkpoint_hours),
+            spot_sizes=weights_of("--spot-sizes", spot_sizes),
+            spot_gangs=weights_of("--spot-gangs", spot_gangs),
         ),
         days=days,
         warm_up_days=warm_up_days,

@@ -143,6 +143,21 @@ def hours_of(text: str) -> tuple[float, float]:
     return short, long
 
 
+def weights_of(option: str, text: str | None) -> tuple[tuple[int, float], ...]:
+    """`1:50,2:22`: whole numbers with their weights; none without a text."""
+    if text is None:
+        return ()
+    pairs = [part.partition(":") for part in text.split(",")]
+    counts = [int(count) if count.isascii() and count.isdigit() and len(count) < 5 else 0 for count, _, _ in pairs]
+    weights = [_number(weight) for _, _, weight in pairs]
+    if not (all(counts) and len(set(counts)) == len(counts) and all(0 < weight < math.inf for weight in weights)):
+        raise InputError(
+            f"{option}: must be whole numbers from 1, each once, with weights above 0, got {text!r}.",
+            hint="Write 1:50,2:22,4:16,8:12.",
+        )
+    return tuple(zip(counts, weights, strict=True))
+
+
 def _number(text: str) -> float:
     try:
         return float(text)

@@ -78,10 +78,14 @@ class SpotPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionLaw:
-    """Seconds from the signal to end until a pod's GPUs are back: lognormal (mu, sigma), killed after `longest_s`."""
+    """Seconds from the signal to end until a pod's GPUs are back: lognormal (mu, sigma), killed after `longest_s`.
 
-    mu: float = 1.669
-    sigma: float = 1.339
+    The two meet the ASI paper's mean (13 s) and P95 (48 s) of evictions as they are measured, killed ones with 60 s;
+    3.2 % are killed then (paper: fewer than 5 %).
+    """
+
+    mu: float = 2.052
+    sigma: float = 1.106
     longest_s: float = 60.0
 
 
@@ -93,7 +97,7 @@ class SpotWorkload:
     rate swinging by `amplitude` around it over a day, highest at `peak_hour`. `hp_peak`: guaranteed jobs that would
     take more than this share at once do not come. `standby_share`: of the permanent jobs' GPUs, lent out every night.
     `checkpoint_hours`: shortest and longest interval, log-uniform. `sizes` and `gangs`: GPUs a pod and pods a job with
-    their weights; `cpus_per_gpu` likewise.
+    their weights, `spot_sizes` and `spot_gangs` those of spot jobs (empty: the same); `cpus_per_gpu` likewise.
     """
 
     permanent_load: float = 0.55
@@ -109,6 +113,8 @@ class SpotWorkload:
     spread: float = 1.0
     sizes: tuple[tuple[int, float], ...] = ((1, 0.50), (2, 0.22), (4, 0.16), (8, 0.12))
     gangs: tuple[tuple[int, float], ...] = ((1, 0.97), (2, 0.02), (4, 0.01))
+    spot_sizes: tuple[tuple[int, float], ...] = ()
+    spot_gangs: tuple[tuple[int, float], ...] = ()
     cpus_per_gpu: tuple[tuple[int, float], ...] = ((8, 0.5), (12, 0.3), (16, 0.2))
 
 

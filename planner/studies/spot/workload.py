@@ -16,7 +16,7 @@ like. Standby windows begin around 22:00 and end around
 
 import heapq
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, cos, exp, inf, pi
 
 import numpy as np
@@ -57,13 +57,24 @@ def draw_jobs(
     windows than `MOST_WINDOWS` to be expected.
     """
     _require_workload(workload, days, spot_load)
-    classes = _classes(nodes, workload)
+    of_spot = replace(
+        workload, sizes=workload.spot_sizes or workload.sizes, gangs=workload.spot_gangs or workload.gangs
+    )
+    classes, spot_classes = _classes(nodes, workload), _classes(nodes, of_spot)
     end_s = days * S_PER_DAY
     load = workload.spot_load if spot_load is None else spot_load
-    _require_few(workload, classes, end_s, load)
+    layers = ceil(round(load / LAYER, 9))
+    come_and_go = workload.diurnal_load * (1 + workload.amplitude) / workload.hp_hours
+    _require_few(
+        workload,
+        _gangs_an_hour(workload, classes, come_and_go)
+        + _gangs_an_hour(of_spot, spot_classes, layers * LAYER / workload.spot_hours),
+        _pods(classes),
+        end_s,
+    )
     jobs = _Draw(workload, classes, end_s, np.random.default_rng([seed, 0])).guaranteed()
-    for layer in range(ceil(round(load / LAYER, 9))):
-        draw = _Draw(workload, classes, end_s, np.random.default_rng([seed, 1, layer]), prefix=f"spot-{layer}")
+    for layer in range(layers):
+        draw = _Draw(of_spot, spot_classes, end_s, np.random.default_rng([seed, 1, layer]), prefix=f"spot-{layer}")
         jobs.extend(draw.spot(min(1.0, load / LAYER - layer)))
     return tuple(sorted(jobs, key=lambda job: job.submit_s))
 
@@ -97,16 +108,22 @@ def _mean_pods(workload: SpotWorkload) -> float:
     return sum(pods * weight for pods, weight in workload.gangs) / sum(weight for _, weight in workload.gangs)
 
 
-def _require_few(workload: SpotWorkload, classes: Sequence[NodeClass], end_s: float, load: float) -> None:
+def _pods(classes: Sequence[NodeClass]) -> float:
+    """Pods that fill all nodes, on average."""
+    return sum(node_class.total / node_class.mean for node_class in classes)
+
+
+def _gangs_an_hour(workload: SpotWorkload, classes: Sequence[NodeClass], per_hour: float) -> float:
+    """Jobs that come in an hour; `per_hour`: how often all nodes are asked for."""
+    return per_hour * _pods(classes) / _mean_pods(workload)
+
+
+def _require_few(workload: SpotWorkload, gangs_an_hour: float, pods: float, end_s: float) -> None:
     """What is to be expected of jobs and windows, before any is drawn."""
-    pods = sum(node_class.total / node_class.mean for node_class in classes)
-    gangs_s = pods / _mean_pods(workload) * end_s / S_PER_H
-    layers = ceil(round(load / LAYER, 9)) * LAYER
-    come_and_go = workload.diurnal_load * (1 + workload.amplitude) / workload.hp_hours + layers / workload.spot_hours
     permanent = workload.permanent_load * pods
     windows = workload.standby_share * permanent * (end_s / S_PER_DAY + 1)
     for name, expected, limit in (
-        ("jobs", permanent + come_and_go * gangs_s, MOST_JOBS),
+        ("jobs", permanent + gangs_an_hour * end_s / S_PER_H, MOST_JOBS),
         ("standby windows", windows, MOST_WINDOWS),
     ):
         if expected > limit:

@@ -42,3 +42,26 @@ def test_days_that_are_none_are_refused(planner: Command, here: Path, days: str)
     assert answer.status == EXIT_BAD_INPUT
     assert "--days: must be FIRST..LAST" in answer.err
     assert not Path("out").exists()
+
+
+@pytest.mark.study
+def test_a_made_up_trace_is_written_read_and_says_so(planner: Command, here: Path) -> None:
+    assert planner("study", "asi", "--synthetic", 1, "--seed", 4, "--out", "made").status == EXIT_DONE
+    assert planner("study", "asi", "made", "--no-figures", "--days", "117", "--out", "out").status == EXIT_DONE
+    for page in ("made/README.md", "out/summary.md", "out/report.html"):
+        assert "made to meet published marginals; says nothing new" in Path(page).read_text()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (("jobs", "--synthetic", "1"), "TRACE: goes without --synthetic, got both."),
+        (("--days", "1", "--synthetic", "1"), "--days: goes without --synthetic, got both."),
+        ((), "TRACE: must be a folder, got none."),
+    ],
+)
+def test_a_trace_or_a_made_up_one(planner: Command, here: Path, line: tuple[str, ...], said: str) -> None:
+    answer = planner("study", "asi", *line, "--out", "out")
+    assert answer.status == EXIT_BAD_INPUT
+    assert said in answer.err
+    assert not Path("out").exists()

@@ -243,3 +243,10 @@ def test_alibabas_nodes_are_read(planner: Command) -> None:
     answer = planner("simulate", "spot", "--nodes", nodes, *options)
     assert answer.status == EXIT_DONE, answer.err
     assert (answer.json["nodes"], answer.json["gpus"]) == (4278, 10412)
+
+
+@pytest.mark.parametrize("weights", ["", "0:1", "1", "1:0", "2:1,2:3", "1:inf", "x:1", "1:-1"])
+def test_weights_that_are_none_are_refused(planner: Command, weights: str) -> None:
+    answer = planner("simulate", "spot", *SMALL, "--spot-sizes", weights)
+    assert answer.status == EXIT_BAD_INPUT
+    assert "--spot-sizes: must be whole numbers from 1, each once, with weights above 0" in answer.err

@@ -1,0 +1,104 @@
+"""Claims follow their raw rows: another figure there, another verdict here; and the guide tells what the rows have."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from planner.studies.asi.claims import claims as asi_claims
+from planner.studies.asi.claims.figures import MADE_UP
+from planner.studies.papers.records import Claim, Run, Verdict
+from planner.studies.papers.results import ResultsFolder
+from planner.studies.papers.study import FOLDER, RESULTS
+from planner.studies.preemption.claims import claims as preemption_claims
+from planner.studies.spot.claims import claims as spot_claims
+
+Rows = list[Mapping[str, str]]
+Change = Callable[[Mapping[str, str]], Mapping[str, str]]
+
+
+class Changed:
+    """A study's raw results, one table of it changed row by row."""
+
+    def __init__(self, study: str, name: str, change: Change) -> None:
+        self.raw, self.name, self.change = ResultsFolder(FOLDER / study / RESULTS), name, change
+
+    def table(self, name: str) -> Rows:
+        rows = self.raw.table(name)
+        return [self.change(row) for row in rows] if name == self.name else rows
+
+    def run(self, name: str) -> Run:
+        return self.raw.run(name)
+
+
+def scaled(column: str, factor: float, **where: str) -> Change:
+    def change(row: Mapping[str, str]) -> Mapping[str, str]:
+        meant = all(row[key] == value for key, value in where.items())
+        return {**row, column: str(float(row[column]) * factor)} if meant else row
+
+    return change
+
+
+def halved_hits(row: Mapping[str, str]) -> Mapping[str, str]:
+    return {**row, "hits": str(int(row["hits"]) // 2)}
+
+
+def same(row: Mapping[str, str]) -> Mapping[str, str]:
+    return row
+
+
+CASES = [
+    (preemption_claims, "preemption", "table_4", halved_hits, "hit rate with FlexTopo (guaranteed)"),
+    (preemption_claims, "preemption", "table_4", halved_hits, "hit rate of standard preemption (spread"),
+    (
+        preemption_claims,
+        "preemption",
+        "table_5_packed_left",
+        scaled("p90_sets", 3, workload="C", method="imp"),
+        "workload C, P90: saved by IMP",
+    ),
+    (preemption_claims, "preemption", "table_5", scaled("p50_us", 9, method="standard"), "standard preemption is fast"),
+    (preemption_claims, "preemption", "figure_10", scaled("time_us", 3, workload="C"), "a search for a B pod takes"),
+    (spot_claims, "spot", "policies", scaled("all_percent", 0.9), "GPUs allocated to guaranteed and spot"),
+    (spot_claims, "spot", "policies", scaled("eviction_mean_s", 2), "mean time of an eviction"),
+    (
+        spot_claims,
+        "spot",
+        "policies",
+        scaled("spot_completion_mean_h", 3, policy="spotgpu"),
+        "spot jobs are done sooner",
+    ),
+    (
+        spot_claims,
+        "spot",
+        "policies",
+        scaled("hp_completion_mean_h", 2, policy="spotgpu"),
+        "guaranteed jobs are none the worse",
+    ),
+    (asi_claims, "asi", "figure_13_idle_seed_0", scaled("y", 9, series="fractional"), "parts of GPUs of all idle"),
+    (asi_claims, "asi", "figure_12_traffic_seed_0", scaled("x", 0.01, series="training"), "of the six mixes"),
+]
+
+
+def claim_of(read: Callable[..., object], results: Changed, words: str) -> Claim:
+    rows = [row for row in read(results) if row.words.startswith(words)]  # type: ignore[attr-defined]
+    assert len(rows) == 1, words
+    return rows[0]
+
+
+@pytest.mark.parametrize(("read", "study", "table", "change", "words"), CASES)
+def test_another_figure_makes_another_verdict(
+    read: Callable[..., object], study: str, table: str, change: Change, words: str
+) -> None:
+    before, after = (claim_of(read, Changed(study, table, one), words) for one in (same, change))
+    assert before.ours != after.ours
+    assert before.verdict is not after.verdict
+
+
+def test_what_was_put_in_is_told_from_what_follows() -> None:
+    rows = list(asi_claims(Changed("asi", "", same)))
+    kinds = {kind: [row for row in rows if row.words.endswith(f"({kind})")] for kind in ("put in", "follows")}
+    assert len(kinds["put in"]) + len(kinds["follows"]) == len(rows)
+    assert len(kinds["follows"]) >= 10
+    assert all("no test" in row.reason for row in kinds["put in"])
+    assert all(MADE_UP in row.reason for row in rows)
+    assert {Verdict.HOLDS} < {row.verdict for row in kinds["follows"]}
