@@ -44,7 +44,7 @@ report run --since placed-run --force | run/plan.json placed-run/plan.json
 report run --out made | run/plan.json costly
 report placed-run --json | placed-run/plan.json
 place run --cluster cluster.yaml --out made --moves 2 --json | run/plan.json cluster.yaml costly
-place run --cluster cluster.yaml --out made --repairs mended --exchange a/0@x=b/0@y | run/plan.json cluster.yaml costly
+place run --cluster cluster.yaml --out made --repairs mended | run/plan.json cluster.yaml costly
 defrag small.yaml --out made --seed 1 --most-moves 3 --most-at-once 2 --processes 1 --json | small.yaml
 defrag cluster.yaml --most-gpu-hours 2.5 --overlap-minutes 5 --depth 2 --rounds 1 --partition-nodes 4 | cluster.yaml
 export run --out made --engine vllm --cpus-per-gpu 4 --memory-gib-per-gpu 32 --name mine | run/plan.json
