@@ -21,6 +21,7 @@ from planner.domain import (
 )
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.changes import ChangeLimits, ChangeSettings, LostServers
+from planner.domain.defragmentation import RepairReport
 from planner.domain.fleets import Deployment, FleetPlan, FleetPoint, FleetScenario
 from planner.domain.frontier import RivalFleet
 from planner.domain.replay import FleetReplay, ReplayResult, ReplaySweep, ServiceReplay
@@ -204,6 +205,14 @@ def place(saved: Plan, scenario: Scenario) -> Plan:
     """
     with open_evaluator(posed(scenario)) as evaluator:
         return finished_plan(evaluator, proposed_again(evaluator, saved), saved)
+
+
+def repairs(saved: Plan, scenario: Scenario, limit: int = 1000) -> RepairReport:
+    """What topology costs a finished plan of pools on the scenario's cluster, and single changes that win it back:
+    `limit` of each kind are tried by placing again, none is carried out. Raises InputError as `place` does."""
+    from planner.proposing.buckets.repairing import repairs_on
+
+    return repairs_on(saved, scenario, limit)
 
 
 def place_fleet(saved: FleetPlan, cluster: Cluster, settings: PlacementSettings) -> FleetPlan:

@@ -95,6 +95,19 @@ class ClusterAtHand:
         )
         return DiagnosisAtHand(with_moves(diagnosis, self.record) if moves else diagnosis)
 
+    def repairs(self, plan: Any, limit: int = 1000) -> "pd.DataFrame":
+        """One row an island of an unplaced `plan` that topology costs something on this cluster, with the single move,
+        eviction, exchange or other layout that wins most back (`limit` of each kind are tried; none is carried out).
+
+        Raises InputError where the plan has no pools, or lost servers when it was placed.
+        """
+        from planner import pipeline, report
+        from planner.runs.publication import scenario_on
+
+        saved = getattr(plan, "record", plan)
+        scenario = scenario_on(saved, self.record, saved.scenario.placement, self.inputs)
+        return report.repairs_table(pipeline.repairs(saved, scenario, limit)).frame({"lost_gpu_hours": float})
+
     @cached_property
     def fragments(self) -> "pd.DataFrame":
         """One row a kind of pod that runs here: how many idle GPUs another one could use, and why not the others."""

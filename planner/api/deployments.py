@@ -246,7 +246,7 @@ class PlannedDeployment:
 
     @cached_property
     def sites(self) -> "pd.DataFrame":
-        """One row an island on nodes: GPUs, nodes, switches, how far it is spread, whether its groups align."""
+        """One row an island on nodes: GPUs, nodes, switches, spread, whether its groups align, what topology costs."""
         from planner import report
 
         return report.sites_frame(self.record)

@@ -16,16 +16,9 @@ from planner.defragmentation.boards import Taints, is_sound, tolerated
 from planner.defragmentation.consolidation import consolidate
 from planner.defragmentation.partitions import NOWHERE, ROUNDING
 from planner.domain import Cluster, ClusterNode, Pod
-from planner.domain.defragmentation import (
-    SLOT_GPUS,
-    ChurnFigures,
-    ChurnRun,
-    ChurnSample,
-    ChurnTask,
-    DefragmentationSettings,
-    Turnover,
-)
+from planner.domain.defragmentation import SLOT_GPUS, DefragmentationSettings
 from planner.domain.node_room import parts_held
+from planner.domain.turnover import ChurnFigures, ChurnRun, ChurnSample, ChurnTask, Turnover
 from planner.errors import InconsistentPlanError
 
 SLOT_CPUS = 64

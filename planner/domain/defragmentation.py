@@ -1,11 +1,10 @@
-"""Pods moved so that nodes come free: what is asked, the moves in their order, and what they gain."""
+"""Pods moved so that nodes come free: what is asked, the moves in their order, and what they gain; and single changes
+that win back what topology costs a placed plan, which are told and not carried out."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import pairwise
 
-from planner.domain.cluster import ClusterNode, Pod, Taint
-from planner.domain.serving.levels import Spread
+from planner.domain.layout import Layout
 from planner.errors import InputError
 
 SLOT_GPUS = 8
@@ -222,161 +221,70 @@ class FewestNodes:
     rows: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChurnTask:
-    """A pod that comes and goes: when, and how long it runs once it lies somewhere. `group`: its anti-affinity group.
+class RepairKind(StrEnum):
+    """`move`: a pod of the cluster goes to another node. `eviction`: a preemptible pod goes. `exchange`: two servers of
+    the plan swap what they have of two nodes. `layout`: another plan, which serves at most 1 % less before it is
+    placed."""
 
-    It takes nodes of its `gpu` type ("": any) that have the labels it selects and no taint beyond `taints`.
+    MOVE = "move"
+    EVICTION = "eviction"
+    EXCHANGE = "exchange"
+    LAYOUT = "layout"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """A single change. `rate_rps`: of the plan placed again, `rates_rps`: what each island could serve there.
+
+    `move` of a move; `pod` and `node` of an eviction, with the GPU-hours lost since its checkpoint (None: not known);
+    `exchange` as the key `placement.exchange` has it; `layout` of a layout.
     """
 
-    number: int
-    submit_h: float
-    life_h: float
-    gpus: int
-    cpus: float
-    memory_gb: float = 0.0
-    locked: bool = False
-    gpu: str = ""
-    node_selector: tuple[tuple[str, str], ...] = ()
-    taints: frozenset[Taint] = frozenset()
-    group: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turnover:
-    """A cluster's life for so many `hours`: pods that are `staying`, tasks that lie on nodes from the start (with the
-    node's name), those that are `coming`, by submission. The first `warm_up_h` are simulated and not counted."""
-
-    nodes: tuple[ClusterNode, ...]
-    coming: tuple[ChurnTask, ...]
-    hours: int
-    warm_up_h: float = 0.0
-    staying: tuple[Pod, ...] = ()
-    placed: tuple[tuple[ChurnTask, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChurnSample:
-    """The cluster at the end of an hour, and what happened in it. `not_full`: nodes with any idle GPU; `empty_gpus`: of
-    the empty nodes; `placeable`: nodes with eight idle GPUs and CPUs for a request of eight; `waiting_gpus` of tasks
-    without room."""
-
-    hour: int
-    held_gpus: int
-    not_full: int
-    empty: int
-    empty_gpus: int
-    placeable: int
-    waiting_gpus: int
-    vacated: int
-    moves: int
-    moved_gpus: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChurnFigures:
-    """Means and sums over the `hours` after the warm-up, waits of tasks that came in them (h; of those still waiting so
-    far). `moved_gpus`: of all moves. `reduction_percent`: by how much a run lowers the number of nodes with an idle GPU
-    (empty ones included), mean over runs: the ASI paper's 20.2 %. None: nothing to take a mean of."""
-
-    hours: int
-    held_percent: float
-    not_full: float
-    empty: float
-    empty_gpus: float
-    placeable: float
-    waiting_gpus: float
-    host_wait_h: float | None
-    other_wait_h: float | None
-    runs: int
-    vacated: int
-    moves: int
-    moved_gpus: int
-    moves_per_node: float | None
-    reduction_percent: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChurnRun:
-    """One seed under one rhythm. `every_hours` None: never defragmented."""
-
-    every_hours: float | None
-    seed: int
-    figures: ChurnFigures
-    series: tuple[ChurnSample, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RhythmSettings:
-    """Rhythms that are compared, in hours, the rarest first (`None`: never), over so many days and these seeds.
-
-    `life_hours`: mean life of a pod, unless tasks are given with theirs. A rhythm is worth its moves where what it
-    frees is beyond doubt (the interval of 95 % is above 0), and each node-hour beyond the last one worth it takes
-    `most_moves_per_node_hour` at most. None: as many as hold no more GPU-hours twice, by old and new copies, than
-    whole nodes come free.
-    """
-
-    every_hours: tuple[float | None, ...]
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    days: float = 14.0
-    life_hours: float = 24.0
-    most_moves_per_node_hour: float | None = None
-
-    def __post_init__(self) -> None:
-        hours = [float("inf") if every is None else every for every in self.every_hours]
-        rarer_first = all(rarer > oftener for rarer, oftener in pairwise(hours))
-        limit = self.most_moves_per_node_hour
-        written = ", ".join("never" if every is None else f"{every:g}" for every in self.every_hours)
-        for key, holds, rule, value in (
-            ("rhythms", len(hours) > 1 and hours[0] == float("inf"), "be never and others", written),
-            ("rhythms", rarer_first, "come with fewer hours each", written),
-            ("rhythms", min(hours, default=1.0) >= 1, "be an hour apart or more", written),
-            ("seeds", self.seeds and len({*self.seeds}) == len(self.seeds), "be one or more, each once", self.seeds),
-            ("days", 1 / 24 <= self.days <= 365, "be within an hour and 365 days", self.days),
-            ("hours of life", 0 < self.life_hours < float("inf"), "be above 0", self.life_hours),
-            ("moves a node-hour", (limit or 0) >= 0, "be 0 or more", limit),
-        ):
-            if not holds:
-                raise InputError(f"Rhythms: {key} must {rule}, got {value}.", hint="Write never,168,24,6,1.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rhythm:
-    """What a rhythm brings, over the seeds. `empty`: whole nodes that are free on average over the hours; `freed`:
-    node-hours a day more than never, on the same tasks; `freed_gpu_hours` a day of them; `moves` a day, and the
-    GPU-hours a day that they hold twice. `step`: moves a node-hour beyond the last rhythm that was `worth` it (None:
-    there is no gain, or nothing to compare with)."""
-
-    every_hours: float | None
-    empty: Spread
-    not_full: Spread
-    freed: Spread
-    freed_gpu_hours: float
-    moves: Spread
-    twice_gpu_hours: float
-    step: float | None
-    worth: bool
+    kind: RepairKind
+    rate_rps: float
+    rates_rps: tuple[tuple[str, float], ...]
+    move: Move | None = None
+    pod: str = ""
+    node: str = ""
+    lost_gpu_hours: float | None = 0.0
+    exchange: str = ""
+    layout: Layout | None = None
 
     @property
-    def moves_per_node_hour(self) -> float | None:
-        """Moves for each node-hour that is freed."""
-        return self.moves.mean / self.freed.mean if self.freed.mean > 0 else None
+    def disturbs(self) -> tuple[int, float]:
+        """What it costs others, less being better: pods that go, pods that move and lost GPU-hours."""
+        rank = {RepairKind.EXCHANGE: 0, RepairKind.LAYOUT: 1, RepairKind.MOVE: 2, RepairKind.EVICTION: 3}
+        return rank[self.kind], self.lost_gpu_hours or 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RhythmChoice:
-    """Rhythms of a cluster side by side, and the one `recommended`: the last that is worth its moves. `limit` on moves
-    a node-hour, derived from both kinds of GPU-hours unless `limited` by the user. `tasks` that came by a list (0: as
-    copies of the cluster's own pods)."""
+class IslandRepair:
+    """An island that serves less than it could under one switch (0: it found no room), and the best single change for
+    it; None where none of those tried wins anything back."""
+
+    island: str
+    rate_rps: float
+    ideal_rps: float
+    repair: Repair | None
+    repaired_rps: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairReport:
+    """Repairs of a plan on a cluster. `tried`: changes of each kind that were tried, and how many there are."""
 
     cluster: str
-    settings: RhythmSettings
-    overlap_hours: float
-    nodes: int
-    gpus: int
-    held_percent: float
-    tasks: int
-    limit: float
-    limited: bool
-    rhythms: tuple[Rhythm, ...]
-    recommended: float | None
+    rate_rps: float
+    unplaced_rps: float
+    islands: tuple[IslandRepair, ...]
+    tried: tuple[tuple[RepairKind, int, int], ...]
+
+    @property
+    def each(self) -> tuple[Repair, ...]:
+        """The changes of the islands, each once."""
+        return tuple(dict.fromkeys(row.repair for row in self.islands if row.repair is not None))
+
+    @property
+    def best(self) -> Repair | None:
+        """The change after which the whole plan serves most."""
+        return max(self.each, key=lambda repair: (repair.rate_rps, [-cost for cost in repair.disturbs]), default=None)

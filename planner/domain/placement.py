@@ -1,6 +1,7 @@
 """The plan on real nodes: who gets which GPUs, and what the cluster looks like before and after."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Annotated
 
@@ -116,6 +117,8 @@ class PlacementSettings:
     most_moves: Annotated[
         int, Bounds(low=0, high=10**6), Key("of other pods, looked for where islands find no room", sparse=True)
     ] = 0
+
+    exchange: Annotated[str, Key("parts of two servers that swap places: ISLAND/COPY@NODE=…", sparse=True)] = ""
 
     def qos(self, phase: Phase) -> Qos:
         """The QoS of islands of a phase; what answers, as mixed ones do too, has that of decode."""
@@ -239,6 +242,22 @@ class IslandSite:
             sparse=True,
         ),
     ] = None
+    rate_rps: Annotated[
+        _Amount, Key("requests/s of its lengths that it could serve where it lies (0: not measured)", sparse=True)
+    ] = 0.0
+    ideal_rps: Annotated[
+        _Amount, Key("the same with its servers and those that they work with all under one switch", sparse=True)
+    ] = 0.0
+
+    @property
+    def lost_rps(self) -> float:
+        """What topology costs it, requests/s."""
+        return self.ideal_rps - self.rate_rps
+
+    @property
+    def lost_share(self) -> float:
+        """The same as a share of what it could serve."""
+        return self.lost_rps / self.ideal_rps if self.ideal_rps else 0.0
 
     @property
     def asws(self) -> int:
@@ -265,6 +284,11 @@ class FragmentShare:
     gpus: Annotated[_Some, Key("of a request")]
     stranded: Annotated[_Count, Key("idle GPUs that cannot be part of any such request")]
     fit: Annotated[_Count, Key("such requests that would fit")]
+    share: Annotated[
+        float,
+        Bounds(low=0, high=1),
+        Key("of the cluster's pods that hold so many, in the score (0: it does not count there)", sparse=True),
+    ] = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,6 +371,16 @@ class Placement:
     ] = ()
     before: Annotated[ClusterState, Key("the cluster's nodes of the plan's GPU types, before the plan")]
     after: Annotated[ClusterState, Key("the same nodes with the plan on them")]
+
+    def priced(self, rates: Mapping[str, tuple[float, float]]) -> "Placement":
+        """With what each island could serve where it lies, and under one switch."""
+        sites = (
+            replace(site, rate_rps=rates[site.island][0], ideal_rps=rates[site.island][1])
+            if site.island in rates
+            else site
+            for site in self.sites
+        )
+        return replace(self, sites=tuple(sites))
 
     @property
     def evictions(self) -> Evictions | None:

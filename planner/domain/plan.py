@@ -221,6 +221,22 @@ class Plan:
         return next(spreads, 0)
 
     @property
+    def loaded_w(self) -> float | None:
+        """W of the cluster's nodes with the plan's GPUs at their load, other pods' at full draw; None on no nodes.
+
+        A GPU draws between rest and full in proportion to the busy share of its time: the usual linear model (Fan,
+        Weber and Barroso, Power provisioning for a warehouse-sized computer, ISCA 2007).
+        """
+        if self.placement is None:
+            return None
+        swing_w = {item.gpu.name: item.gpu.max_w - item.gpu.idle_w for item in self.scenario.inventory.items}
+        gpus = {site.island: site.gpus for site in self.placement.sites}
+        idle = (
+            gpus.get(island.id, 0) * swing_w[island.gpu] * max(0.0, 1 - island.utilisation) for island in self.islands
+        )
+        return self.placement.after.watts - sum(idle)
+
+    @property
     def fleet(self) -> dict[str, int]:
         """GPUs that are paid for, by type: the inventory as it stands, or those rented where the number was chosen."""
         if not self.scenario.objective.rents:

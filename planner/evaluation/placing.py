@@ -28,7 +28,7 @@ from planner.domain import (
     Shortfall,
     named_duties,
 )
-from planner.errors import InfeasibleError
+from planner.errors import InfeasibleError, InputError
 from planner.evaluation.goodput import at_goodput, bounds_ttft, duties_at_work, goodput_of, phase_rps
 from planner.evaluation.hosting import with_moves
 from planner.evaluation.judging import broken_off, judge
@@ -98,6 +98,11 @@ def placed_layout(
     """
     islands = list(_islands(table, assignment))
     scenario = question.scenario
+    if scenario.placement.exchange:
+        raise InputError(
+            "placement.exchange: goes with pools behind buckets: their servers have names that last.",
+            hint="Leave it out, or set routing.form to buckets.",
+        )
     demands, gpus = _demands(islands, assignment, scenario.placement), [item.gpu for item in scenario.inventory.items]
     watts = {gpu.name: (gpu.idle_w, gpu.max_w) for gpu in gpus}
     placement = place(demands, fleet, scenario.placement, watts)
@@ -116,6 +121,16 @@ def placed_layout(
     names: dict[tuple[IslandClass, Phase], list[str]] = defaultdict(list)
     for island, kind in zip(islands, classes, strict=True):
         names[kind, island.duty.phase].append(island.name)
+    if advises:
+        actual = {row.island: row for row in priced.classes}
+        rates = {
+            island.name: (
+                _served_rps(replace(island, performance=actual[kind].phase(island.duty.phase))),
+                _served_rps(island),
+            )
+            for island, kind in zip(islands, classes, strict=True)
+        }
+        placement = placement.priced(rates)
     return Placed(
         placement=replace(
             placement,

@@ -28,6 +28,7 @@ from planner.export.manifests import (
     slowest_start_s,
 )
 from planner.export.objects.evictions import FILE as EVICTIONS_FILE
+from planner.export.objects.evictions import eviction_script
 from planner.export.objects.migrations import FOLDER as MIGRATION_FOLDER
 from planner.export.objects.migrations import SCRIPT as MIGRATION_SCRIPT
 from planner.export.objects.migrations import migration_files
@@ -81,6 +82,7 @@ __all__ = [
     "class_name",
     "compare",
     "entry_of",
+    "eviction_script",
     "find_faults",
     "fleet_front_files",
     "fleet_label",

@@ -3,7 +3,7 @@
 Doors: `place` (a plan's islands; `Fleet` prepares a cluster that is placed on many times), `place_around` (with copies
 that stay where they lie; `with_islands` has a cluster with islands on it), `simulate` (a trace of pods
 under an online policy) and `simulate_departures` (with pods that leave, and a queue). `violations` looks at a placement
-from outside; `synthesize` makes clusters up.
+from outside; `synthesize` makes clusters up; `may_go` and `prices_of` say which pods may be evicted, and who first.
 """
 
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from planner.placement.islands import Fleet, place, violations
     from planner.placement.power_model import OPENB_POWER, with_gpu_specs
     from planner.placement.staying import place_around, with_islands
+    from planner.placement.victims.cheapest_sets import may_go, prices_of
 
 __all__ = [
     "DEFAULT_TYPES",
@@ -24,8 +25,10 @@ __all__ = [
     "Fleet",
     "NodeType",
     "TaskMix",
+    "may_go",
     "place",
     "place_around",
+    "prices_of",
     "synthesize",
     "target_workload",
     "violations",
@@ -39,6 +42,7 @@ _HOMES = {
     "planner.placement.power_model": "OPENB_POWER with_gpu_specs",
     "planner.placement.staying": "place_around with_islands",
     "planner.placement.fragmentation": "target_workload",
+    "planner.placement.victims.cheapest_sets": "may_go prices_of",
 }
 
 if not TYPE_CHECKING:

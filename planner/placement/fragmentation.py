@@ -19,10 +19,22 @@ of a cluster now (`fragments_now`) are the pods that it runs.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
 
 import numpy as np
 
-from planner.domain import WHOLE_GPU, Cluster, Fragmentation, FragmentCause, TracePod, TypicalPod, allows
+from planner.domain import (
+    WHOLE_GPU,
+    Cluster,
+    Fragmentation,
+    FragmentCause,
+    TraceNode,
+    TracePod,
+    TypicalPod,
+    allows,
+)
+from planner.domain.cluster import MOST_GPUS_OF_A_NODE
 from planner.errors import InputError
 from planner.placement.node_states import MILLI, Integers, NodeState, PodClasses, Reals, states_of
 
@@ -229,6 +241,50 @@ def target_workload(pods: Iterable[TracePod], share: float = SHARE) -> tuple[Typ
 
 REQUESTS = (1, 2, 4, 8)
 """GPUs of the requests, all equally likely, that stand in where no pod holds a GPU."""
+PLANNED = "planned-islands"
+"""Namespace of islands that a placement puts on nodes: no pods of the cluster's own."""
+LEAST_SCALE = 2.0
+"""Idle GPUs that one GPU more may strand: with `REQUESTS` 7 / 4, rounded up."""
+
+
+@dataclass(frozen=True)
+class Fragments:
+    """F of nodes by their idle GPUs alone, for the requests of a cluster's own pods (GPUs of one, and how often), as
+    `scale` has it per GPU taken: what one GPU more strands at most."""
+
+    requests: tuple[tuple[int, float], ...]
+    of_pods: bool
+    by_idle: tuple[float, ...]
+    scale: float
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> "Fragments":
+        """CPUs do not count: what a GPU takes of them is the plan's to say."""
+        pods = [
+            TracePod(name=pod.key, cpu_milli=0, memory_mib=0, gpus=pod.gpu_count, gpu_milli=WHOLE_GPU)
+            for pod in cluster.pods
+            if pod.gpu_count and pod.namespace != PLANNED
+        ]
+        classes = target_workload(pods) if pods else tuple(map(request_of, REQUESTS))
+        target = TargetWorkload.of(classes)
+        by_idle = [target.fragment(_idle_node(idle)) / WHOLE_GPU for idle in range(MOST_GPUS_OF_A_NODE + 1)]
+        steps = (before - after for before, after in pairwise(by_idle))
+        return cls(
+            requests=tuple(sorted((pod.gpus, pod.popularity) for pod in classes)),
+            of_pods=bool(pods),
+            by_idle=tuple(by_idle),
+            scale=max(LEAST_SCALE, *steps),
+        )
+
+
+@cache
+def stranded(idle: int, request: int) -> int:
+    """Idle GPUs of a node that cannot be part of a request of so many."""
+    return round(node_fragments(_idle_node(idle), request_of(request)).total / WHOLE_GPU)
+
+
+def _idle_node(gpus: int) -> NodeState:
+    return NodeState.empty(TraceNode(name="", cpu_milli=0, memory_mib=0, gpus=gpus, gpu_model=""))
 
 
 def fragments_now(cluster: Cluster) -> Fragmentation:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from planner.domain import Cluster, ClusterNode, PlacedPart, Placement, PlacementDemand, PlacementSettings, Pod, Qos
 from planner.domain.node_room import ROUNDING, Left
 from planner.domain.shapes import Counts, least_width, width_of
+from planner.placement.fragmentation import PLANNED
 from planner.placement.islands import Fleet, place
 from planner.placement.islands.fleet import HeldGroup, Occupancy, Site, ask_of
 from planner.placement.islands.parts import record_of
@@ -69,7 +70,7 @@ def with_islands(cluster: Cluster, parts: Sequence[PlacedPart], demands: Iterabl
     islands = tuple(
         Pod(
             name=f"{part.island}-{number}",
-            namespace="planned-islands",
+            namespace=PLANNED,
             node=part.node,
             gpus=part.gpu_indices,
             gpu_request=len(part.gpu_indices),

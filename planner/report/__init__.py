@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         fragments_frame,
     )
     from planner.report.cluster.placement_map import placement_section
+    from planner.report.cluster.repairs import repairs_section, repairs_table
     from planner.report.cluster.rhythms import rhythms_csv, rhythms_document, rhythms_page, rhythms_summary
     from planner.report.comparison.frontier import frontier_figure, frontier_frame, frontier_page, frontier_plots
     from planner.report.comparison.serving_forms import serving_figure, serving_frame, serving_page, serving_plots
@@ -128,6 +129,8 @@ __all__ = [
     "plan_page",
     "pools_frame",
     "render",
+    "repairs_section",
+    "repairs_table",
     "replay_document",
     "replay_figure",
     "replay_file_names",
@@ -167,6 +170,7 @@ _HOMES = {
         "cluster_document cluster_figure cluster_frame cluster_page diagnosis_frame fragments_frame"
     ),
     "planner.report.cluster.placement_map": "placement_section",
+    "planner.report.cluster.repairs": "repairs_table repairs_section",
     "planner.report.cluster.rhythms": "rhythms_csv rhythms_document rhythms_page rhythms_summary",
     "planner.report.comparison.frontier": "frontier_figure frontier_frame frontier_page frontier_plots",
     "planner.report.comparison.serving_forms": "serving_figure serving_frame serving_page serving_plots",

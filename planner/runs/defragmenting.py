@@ -8,18 +8,9 @@ from typing import Any, TypeVar
 from planner import defragmentation, export, files, report
 from planner.defragmentation import consolidate
 from planner.domain import Cluster, Qos
-from planner.domain.defragmentation import (
-    ChurnFigures,
-    ChurnTask,
-    Defragmentation,
-    DefragmentationSettings,
-    Move,
-    MoveAim,
-    Rhythm,
-    RhythmChoice,
-    RhythmSettings,
-)
+from planner.domain.defragmentation import Defragmentation, DefragmentationSettings, Move, MoveAim
 from planner.domain.diagnosis import ChangeKind, ClusterDiagnosis, GpuRequest, RequestDiagnosis, UnlockingChange
+from planner.domain.turnover import ChurnFigures, ChurnTask, Rhythm, RhythmChoice, RhythmSettings
 from planner.errors import SolverError
 from planner.files.plan.digests import sealed_text
 from planner.placement.diagnosis import diagnose

@@ -44,6 +44,7 @@ def publish(plan: Plan, *, engine: str = "", figures: bool = True) -> Publicatio
         "trials.csv": frame_csv(report.trials_frame(plan)),
         **({"flows.csv": frame_csv(report.flows_frame(plan))} if plan.flows else {}),
         **({"placement.csv": frame_csv(report.placement_frame(plan))} if plan.placement else {}),
+        **({"sites.csv": frame_csv(report.sites_frame(plan))} if plan.placement else {}),
         **report.render(plan, drawn=figures),
     }
     try:

@@ -9,6 +9,7 @@ from planner.studies.chapter5.readings.command import command as readings
 from planner.studies.defragmentation.command import command as defragmentation
 from planner.studies.guest import STUDIES
 from planner.studies.papers.command import command as papers
+from planner.studies.placed.command import command as placed
 from planner.studies.policies.cluster_command import command as cluster
 from planner.studies.policies.pwr_command import command as pwr
 from planner.studies.policies.queue_command import command as queue
@@ -23,6 +24,7 @@ study.command("pwr")(pwr)
 study.command("chapter5")(chapter5)
 study.command("mixes")(mixes)
 study.command("readings")(readings)
+study.command("placed")(placed)
 study.command("papers")(papers)
 study.command("warsaw")(warsaw)
 

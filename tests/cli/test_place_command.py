@@ -170,3 +170,20 @@ def test_a_plan_with_its_cluster_inside_is_read_as_ever(planner: Command, placed
     (tmp_path / "old" / "plan.json").write_bytes(encode_plan(plan))
     assert load_run(tmp_path / "old") == plan
     assert planner("report", tmp_path / "old").status == EXIT_DONE
+
+
+def test_repairs_are_told_and_written(planner: Command, run: Path, cluster: Path) -> None:
+    answer = planner("place", run, "--cluster", cluster, "--out", "placed", "--repairs", "mended")
+    assert answer.status == EXIT_DONE
+    assert "## Repairs" in answer.out
+    assert (Path("mended") / "repairs.md").read_text() in answer.out + "\n"
+    head = (Path("mended") / "repairs.csv").read_text().splitlines()[0]
+    assert head.startswith("island,rate_rps,ideal_rps,kind,repair,repaired_rps,plan_rps,plan_repaired_rps")
+    again = ("place", run, "--cluster", cluster, "--out", "again", "--repairs", "mended")
+    assert planner(*again).status == EXIT_BAD_INPUT
+    answer = planner(*again, "--force", "--json")
+    assert len(answer.json["repairs"]) == len((Path("mended") / "repairs.csv").read_text().splitlines()) - 1
+    assert answer.json["loaded_w"] > 0
+    wrong = planner("place", run, "--cluster", cluster, "--out", "swapped", "--exchange", "a/0@x=b/0@y")
+    assert wrong.status == EXIT_BAD_INPUT
+    assert "placement.exchange" in wrong.err

@@ -8,15 +8,8 @@ from drawn_clusters import churned
 from small_clusters import TAINT, cluster, node, pod
 
 from planner.defragmentation import simulate_churn, turnover_of
-from planner.domain.defragmentation import (
-    ChurnFigures,
-    ChurnTask,
-    DefragmentationSettings,
-    MoveBudget,
-    RhythmChoice,
-    RhythmSettings,
-    Turnover,
-)
+from planner.domain.defragmentation import DefragmentationSettings, MoveBudget
+from planner.domain.turnover import ChurnFigures, ChurnTask, RhythmChoice, RhythmSettings, Turnover
 from planner.errors import InputError
 from planner.report.cluster.rhythms import rhythms_csv, rhythms_summary
 from planner.runs import defragmenting

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from planner.domain import (
     PlacementWeights,
     Qos,
     Scenario,
+    SearchSettings,
     Taint,
 )
 from planner.domain.usable import left_out_of
@@ -258,8 +259,39 @@ def test_every_setting_is_read_and_written_back(read: Read, placed: dict[str, An
     )
     assert first.placement == expected
     default = PlacementSettings()
-    assert all(getattr(expected, field.name) != getattr(default, field.name) for field in fields(default))
+    # an exchange is of servers by their names, which other layouts have not
+    others = [field.name for field in fields(default) if field.name != "exchange"]
+    assert all(getattr(expected, name) != getattr(default, name) for name in others)
     assert read(json.loads(json.dumps(scenario_document(first)))).placement == expected
+    swapped = read(placed | {"placement": {"exchange": "a/0@n1=b/0@n2"}})
+    assert swapped.placement == replace(default, exchange="a/0@n1=b/0@n2")
+    assert read(json.loads(json.dumps(scenario_document(swapped)))).placement == swapped.placement
+
+
+def test_a_plan_on_a_cluster_is_judged_where_it_lies_unless_asked_otherwise(read: Read, placed: dict[str, Any]) -> None:
+    plain = {key: value for key, value in placed.items() if key not in ("search", "objective", "routing")}
+    scenario = read(plain)
+    assert scenario.bucketed
+    assert (scenario.objective.kind, scenario.search.iterations, scenario.search.batch_size) == (
+        ObjectiveKind.PLACED,
+        4,
+        8,
+    )
+    longer = read(plain | {"search": {"iterations": 9}})
+    assert (longer.search.iterations, longer.search.batch_size) == (9, 8)
+    for other in (
+        {"objective": "rate"},
+        {"cluster": None, "placement": None},
+        {"routing": {"form": "table"}},
+        {"search": {"method": "exact"}},
+        {"search": {"method": "random"}},
+        {"promise": {"sure": 0.9}},
+        {"placement": {"exchange": "a/0@n1=b/0@n2"}},
+    ):
+        document = {key: value for key, value in (plain | other).items() if value is not None}
+        kept = read(document)
+        assert kept.objective.kind is ObjectiveKind.RATE, other
+        assert kept.search.iterations == SearchSettings().iterations
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError, InputError
 from planner.evaluation.buckets.placing import place_pools
+from planner.evaluation.buckets.service import BucketService
 from planner.files import encode_plan, load_run
 from planner.pipeline import place, plan
 from planner.placement import Fleet
@@ -163,3 +164,46 @@ def test_pools_without_room_keep_what_losses_of_nodes_need(of_h20: Plan, nodes: 
     else:
         with pytest.raises(InfeasibleError, match=r"survive\.share must be kept"):
             place_pools(*asked)
+
+
+def test_who_prefills_for_nobody_is_left_out_beside_mixed_servers(of_h20: Plan) -> None:
+    """The servers that decode find no room, mixed ones serve the bucket alone: shares of the others would sum to more
+    than there is."""
+    prefill, decode = pools_with(of_h20, 1)
+    server = replace(decode.server, tokens_per_step=512, batch_size=32)
+    mixed = replace(decode, phase=Phase.MIXED, island="mixed", server=server)
+    far = replace(decode, gpu="H200", island="far")
+    nodes = cluster_of({"a": ("H20", 8), "b": ("H20", 8)})
+    there = replace(bucketed({"H20": 64, "H200": 16}), cluster=nodes)
+    assert there.cluster is not None
+    question = posed(there)
+    together = BucketService(question).priced((prefill, mixed)).pools
+    assert {pool.island: pool.share for pool in together} == {prefill.island: 0, "mixed": 1}
+    placed = place_pools((prefill, mixed, far), question, Fleet.of(there.cluster))
+    assert [pool.island for pool in placed.priced.pools] == ["mixed"]
+    assert {row.island: row.resource for row in placed.placement.shortfalls}.keys() == {"far", prefill.island}
+    assert placed.placement.parts
+    assert {part.island for part in placed.placement.parts} == {"mixed"}
+
+
+def test_under_one_switch_topology_costs_no_pool_anything(scenario: Scenario, unplaced: Plan) -> None:
+    beside = replace(ROOMY, nodes=tuple(replace(node, asw="a") for node in ROOMY.nodes))
+    sites = place(unplaced, replace(scenario, cluster=beside)).placement.sites
+    assert [site.rate_rps for site in sites] == pytest.approx([site.ideal_rps for site in sites])
+    pools = {pool.island: pool.count * pool.capacity_rps for pool in unplaced.buckets.pools}
+    assert {site.island: site.ideal_rps for site in sites} == pytest.approx(pools)
+
+
+def test_what_topology_costs_a_pool_rises_with_what_switches_hold_back(of_h20: Plan) -> None:
+    """Servers of two nodes, each node under a switch of its own: at the full rate between switches nothing is lost."""
+    parted = {f"s{k}": ("H20", 1) for k in range(8)}
+    lost = []
+    for bandwidth in (1.0, 0.9, 0.6):
+        there = far_apart(of_h20, parted)
+        cost = replace(there.cost, cross_switch_bandwidth=bandwidth)
+        question = posed(replace(there, cost=cost, slo=replace(there.slo, tpot_ms=100)))
+        made = place_pools(pools_with(of_h20, 1), question, Fleet.of(there.cluster), advises=True)
+        assert not made.placement.shortfalls
+        lost.append([site.lost_share for site in made.placement.sites])
+    assert lost[0] == pytest.approx([0.0] * len(lost[0]), abs=1e-12)
+    assert all(0 < near < far < 1 for near, far in zip(*lost[1:], strict=True))

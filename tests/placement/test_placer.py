@@ -358,3 +358,22 @@ def test_states_before_and_after() -> None:
     assert found.after.idle == 11
     assert found.after.watts == 5 * 500 + 11 * 100 + (2 * 120) + 2 * 15
     assert found.parts[0].node == "n1"
+
+
+def test_fragmentation_is_scored_by_the_clusters_own_pods() -> None:
+    """Where all pods hold single GPUs nothing is ever stranded; where all hold eight, one GPU strands the seven others.
+    Without pods requests of 1, 2, 4 and 8 stand in: three of four sizes are stranded by it, 7 / 4 of at most 2."""
+
+    def value(*sizes: int) -> float:
+        nodes = tuple(node(f"m{k}", labels=(("name", f"m{k}"),)) for k in range(len(sizes) + 1))
+        pods = tuple(Pod(name=f"p{k}", node=f"m{k + 1}", gpus=tuple(range(gpus))) for k, gpus in enumerate(sizes))
+        found = place([demand("i", 1, selector=(("name", "m0"),))], Cluster(name="c", nodes=nodes, pods=pods), SETTINGS)
+        assert {part.node for part in found.parts} == {"m0"}
+        shares = {row.gpus: row.share for row in found.before.fragments if row.share}
+        assert shares == {size: sizes.count(size) / len(sizes) for size in sizes}
+        return next(term.value for term in found.terms if term.name == "fragmentation")
+
+    assert value() == -7 / 4 / 2
+    assert value(1, 1) == 0
+    assert value(8, 8) == -7 / 7
+    assert value(8, 1) == -7 / 2 / 3.5

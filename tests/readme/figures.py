@@ -297,6 +297,17 @@ HELD: dict[str, dict[str, str]] = {
         "The hit rate of 100 %": "tests/studies/test_scale_up.py::"
         "test_five_thousand_of_five_thousand_lie_inside_one_socket",
         "of pools even splits": "tests/placement/test_best_sets.py::test_six_and_six_come_before_eight",
+        "in 4 rounds of 8 layouts": "tests/studies/test_placed_study.py::test_the_guide_tells_it_as_its_table_has_it",
+        "Of what `objective: placed` serves": "tests/studies/test_placed_study.py::"
+        "test_the_guide_tells_it_as_its_table_has_it",
+        "| cluster | solved for, then placed": "tests/studies/test_placed_study.py::"
+        "test_the_guide_tells_it_as_its_table_has_it",
+        "plans are better, none is worse": "tests/studies/test_placed_study.py::"
+        "test_the_guide_tells_it_as_its_table_has_it",
+        "because the interval lies above 1 %": "tests/studies/test_placed_study.py::"
+        "test_the_default_is_what_the_results_say",
+        "At most 1,000 of each are tried": "tests/pipeline/test_repairs.py::test_as_many_are_tried_as_told",
+        "serving at most 1 % less": "tests/pipeline/test_repairs.py::test_as_many_are_tried_as_told",
     },
     "defragmentation": {
         "of 20 made-up clusters": "tests/defragmentation/test_exact_optimum.py::test_twenty_instances_of_25_nodes",
@@ -309,6 +320,8 @@ HELD: dict[str, dict[str, str]] = {
         "does, to 3 %": "tests/cli/test_observe.py::test_planned_again_with_the_calibration_is_planned_for_what_runs",
     },
     "studies": {
+        "made-up clusters of 8 to 24 nodes": "tests/studies/test_placed_study.py::"
+        "test_the_default_is_what_the_results_say",
         "| pods came to lie": G + "test_table_5_is_told_as_its_runs_have_it",
         "IMP saves 20 to 22 %": G + "test_what_agrees_with_table_4_is_told_as_its_runs_have_it",
         "preemption hits 35.2 %": G + "test_what_agrees_with_table_4_is_told_as_its_runs_have_it",

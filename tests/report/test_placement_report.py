@@ -31,7 +31,7 @@ from planner.domain import (
     Victim,
 )
 from planner.errors import InputError
-from planner.report import encode_figure, figure, figures_of, placement_frame, summary
+from planner.report import encode_figure, figure, figures_of, placement_frame, sites_frame, summary
 from planner.report.cluster.placement_figure import FOREIGN, FREE, cells_of, foreign_of
 from planner.report.kit.style import PHASE_COLOURS
 from planner.runs.publication import publish
@@ -182,7 +182,7 @@ class TestSection:
         assert rows["Held"] == ["40 (31 %)", "112 (88 %)"]
         assert rows["Idle"] == ["88", "16"]
         assert rows["Idle, free for guaranteed work"] == ["80", "8"]
-        assert rows["Power (kW)"] == ["61.2", "98.8"]
+        assert rows["Power, held GPUs at full draw (kW)"] == ["61.2", "98.8"]
         assert rows["Nodes whose GPUs are all idle"] == ["9", "0"]
         assert rows["Requests of 4 GPUs that fit"] == ["20", "2"]
         assert rows["Idle GPUs stranded for 8 GPUs"] == ["16", "16"]
@@ -280,6 +280,32 @@ class TestSection:
         with pytest.raises(InputError, match="'placement'") as caught:
             figure(plan, "placement")
         assert "Place the plan" in caught.value.hint
+
+
+def test_watts_at_load_by_hand(plan):
+    """A GPU that is busy a quarter of its time draws three quarters of the way to rest less than at full draw."""
+    first = plan.islands[0]
+    site = replace(PLACED.sites[0], island=first.id, gpus=8)
+    spec = plan.scenario.inventory.item(first.gpu).gpu
+    busy = replace(plan, islands=(replace(first, utilisation=0.25), *plan.islands[1:]))
+    there = placed(busy, sites=(site,))
+    assert there.loaded_w == pytest.approx(PLACED.after.watts - 8 * 0.75 * (spec.max_w - spec.idle_w))
+    rows = {row[0]: row[1:] for row in rows_of(section(there))}
+    assert rows["Power, the plan's GPUs at their load (kW)"] == ["61.2", f"{there.loaded_w / 1000:.1f}"]
+    assert plan.loaded_w is None
+
+
+def test_what_topology_costs_each_island(plan):
+    sites = [replace(site, rate_rps=90.0, ideal_rps=100.0) for site in PLACED.sites[:1]] + [
+        replace(site, rate_rps=50.0, ideal_rps=50.0) for site in PLACED.sites[1:]
+    ]
+    there = placed(plan, sites=tuple(sites))
+    text = section(there)
+    assert f"**Topology costs** {sites[0].island} 10.00 (10.0 %) of the requests/s" in text
+    frame = sites_frame(there)
+    assert frame["topology_costs_rps"].tolist() == [10.0, *[0.0] * (len(sites) - 1)]
+    assert frame["topology_costs_share"].tolist()[0] == pytest.approx(0.1)
+    assert publish(there).files["sites.csv"].splitlines()[0].endswith(b"topology_costs_rps,topology_costs_share")
 
 
 def test_a_row_a_part(plan):

@@ -49,7 +49,7 @@ STATE = ClusterState(
     headroom_gpus=380,
     watts=54321.5,
     empty_nodes=47,
-    fragments=(FragmentShare(gpus=4, stranded=3, fit=95), FragmentShare(gpus=8, stranded=7, fit=47)),
+    fragments=(FragmentShare(gpus=4, stranded=3, fit=95, share=0.5), FragmentShare(gpus=8, stranded=7, fit=47)),
 )
 
 
@@ -99,6 +99,8 @@ def placed_by_hand(plan: Plan) -> Plan:
                 crossing_replicas=0,
                 domains=(("nvl-0", 4),),
                 crossing_domains=1,
+                rate_rps=8.0,
+                ideal_rps=10.0,
                 waits_for=(1, 2),
             ),
         ),

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from planner.defragmentation import simulate_churn
 from planner.defragmentation.churn import ChurnedCluster, churned
-from planner.domain.defragmentation import ChurnRun, ChurnTask
 from planner.domain.soundness import require_sound
+from planner.domain.turnover import ChurnRun, ChurnTask
 from planner.errors import InconsistentPlanError, InputError
 from planner.studies.defragmentation.page import churn_page, churn_pictures, exact_words
 from planner.studies.defragmentation.study import (

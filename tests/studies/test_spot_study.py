@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from planner.errors import InputError
+from planner.studies.intervals import Interval
 from planner.studies.runner import RunsDone
-from planner.studies.spot.capacity import Interval, change_of, difference_of, mean_of, values_of
+from planner.studies.spot.capacity import change_of, difference_of, mean_of, values_of
 from planner.studies.spot.records import SpotNode, SpotRun, SpotWorkload
 from planner.studies.spot.simulation.policies import RANDOM, SPOTGPU
 from planner.studies.spot.study import SpotStudy, run_spot_study

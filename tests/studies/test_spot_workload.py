@@ -9,16 +9,8 @@ import pytest
 from spot_scenarios import machine
 
 from planner.errors import InputError
-from planner.studies.spot.capacity import (
-    SpotLimits,
-    capacity_of,
-    change_of,
-    curve_of,
-    interval_of,
-    mean_of,
-    student_t,
-    within,
-)
+from planner.studies.intervals import interval_of, student_t, within
+from planner.studies.spot.capacity import SpotLimits, capacity_of, change_of, curve_of, mean_of
 from planner.studies.spot.records import EvictionLaw, JobClass, SpotFigures, SpotNode, SpotRun, SpotWorkload
 from planner.studies.spot.simulation.checks import require_simulable
 from planner.studies.spot.simulation.policies import eviction_times, killed_share, mean_eviction_s, quantile_eviction_s

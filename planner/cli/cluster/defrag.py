@@ -13,7 +13,8 @@ from planner.cli.program.shared_options import seeds_of
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.domain.defragmentation import DefragmentationSettings, MoveAim, RhythmSettings
+    from planner.domain.defragmentation import DefragmentationSettings, MoveAim
+    from planner.domain.turnover import RhythmSettings
 
 AIMS = "nodes (vacate them), switch or nvlink_domain (bring the pods of each job under one)"
 NEVER = "never"
@@ -119,7 +120,8 @@ def defrag(
 
 def _rhythms(options: RhythmOptions, aim: str) -> "RhythmSettings | None":
     """What is to be compared; None where --every was not given."""
-    from planner.domain.defragmentation import MoveAim, RhythmSettings
+    from planner.domain.defragmentation import MoveAim
+    from planner.domain.turnover import RhythmSettings
 
     if options.every is None:
         if options.tasks is not None:

@@ -8,9 +8,10 @@ import typer
 
 from planner.cli import screen
 from planner.cli.plan import fleet_folders, saved_runs
-from planner.errors import InputError
+from planner.errors import InfeasibleError, InputError
 
 if TYPE_CHECKING:
+    from planner.cli.cluster.repairing import RepairsAtHand
     from planner.domain import PlacementSettings, Plan, Qos
 
 
@@ -46,6 +47,13 @@ def command(
         int,
         typer.Option(min=0, help="Most moves of other pods to look for where an island finds no room (0: none)."),
     ] = 0,
+    exchange: Annotated[
+        str, typer.Option(help="Two servers' parts that swap nodes, as --repairs prints it.", show_default=False)
+    ] = "",
+    repairs: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the single changes that win most back.", show_default=False),
+    ] = None,
     engine: Annotated[
         str | None, typer.Option(help="Engine of the manifests. [default: that of RUN]", show_default=False)
     ] = None,
@@ -58,15 +66,18 @@ def command(
     from dataclasses import replace
 
     from planner import files, pipeline
+    from planner.cli.cluster.repairing import repairs_at_hand
     from planner.runs import publication
     from planner.runs.publication import scenario_on
+    from planner.runs.replanning.repairing import RepairPaths
 
     def asked_for(settings: "PlacementSettings") -> "PlacementSettings":
         settings = _changed(settings, _qos(qos), cpus_per_gpu, priority, preempt=preempt)
         settings = _limited(settings, most_victims, most_lost_gpu_hours)
-        return replace(settings, most_moves=moves or settings.most_moves)
+        return replace(settings, most_moves=moves or settings.most_moves, exchange=exchange or settings.exchange)
 
     if fleet_folders.of_fleet(run):
+        _refuse_of_fleet(repairs, exchange)
         _place_fleet(run, cluster, out, asked_for, engine=engine or "", force=force, as_json=json)
         return
     saved = saved_runs.read_run(run)
@@ -74,7 +85,15 @@ def command(
     _claim(run, saved, out, force=force)
     settings = asked_for(saved.scenario.placement)
     nodes = files.load_cluster(cluster)
-    placed = pipeline.place(saved, scenario_on(saved, nodes, settings, (files.input_hash(cluster),)))
+    scenario = scenario_on(saved, nodes, settings, (files.input_hash(cluster),))
+    paths = None if repairs is None else RepairPaths(run=run, cluster=cluster, folder=repairs)
+    repaired = repairs_at_hand(saved, scenario, paths, force=force)
+    try:
+        placed = pipeline.place(saved, scenario)
+    except InfeasibleError:
+        if repaired is not None:  # what may yet make room
+            repaired.show()
+        raise
     published = publication.publish(placed, engine=engine or files.engine_of(run))
     if out is None:
         files.write_run(folder, {**published.files, **files.search_files(run)}, force=True)
@@ -82,7 +101,17 @@ def command(
         files.write_run(folder, published.files, force=force)
     for warning in published.warnings:
         screen.show_warning(warning)
-    _tell(placed, folder, as_json=json)
+    _tell(placed, folder, repaired, as_json=json)
+
+
+def _refuse_of_fleet(repairs: Path | None, exchange: str) -> None:
+    """Both are of one plan on its own."""
+    option = "--repairs" if repairs is not None else "--exchange" if exchange else ""
+    if option:
+        raise InputError(
+            f"{option}: goes with the run of one service, RUN is the folder of a fleet.",
+            hint="Give the folder of one of its services.",
+        )
 
 
 def _place_fleet(
@@ -174,14 +203,18 @@ def _limited(
     return settings
 
 
-def _tell(placed: "Plan", folder: Path, *, as_json: bool) -> None:
+def _tell(placed: "Plan", folder: Path, repaired: "RepairsAtHand | None", *, as_json: bool) -> None:
     from planner import files, report
     from planner.report.kit.markdown import sections_text
 
     assert placed.placement is not None
     if as_json:
         document = files.plan_document(placed)
-        screen.show_json({key: document[key] for key in ("throughput_rps", "placement", "placement_report")})
+        keys = ("throughput_rps", "placement", "placement_report")
+        more = {} if repaired is None else {"repairs": repaired.document()}
+        screen.show_json({**{key: document[key] for key in keys}, "loaded_w": placed.loaded_w, **more})
         return
     screen.show_markdown("\n\n".join(sections_text([report.placement_section(placed)])))
     screen.show_text(f"Written to {folder}")
+    if repaired is not None:
+        repaired.show()

@@ -1,7 +1,7 @@
 """Pools on real nodes: placed, priced where their servers lie. A pool that finds no room whole is made smaller."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.cost.table import require_placeable
@@ -21,6 +21,7 @@ from planner.errors import InfeasibleError
 from planner.evaluation.buckets.priced import serves
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.buckets.spreads import lost_servers
+from planner.evaluation.exchanges import exchanged
 from planner.evaluation.hosting import advice_of, advised_by
 from planner.evaluation.placing import judged_rps, remedy
 from planner.evaluation.reaches import reaches_of
@@ -57,12 +58,16 @@ def place_pools(
     Raises InfeasibleError where a bucket is left without servers, and says why; InputError as `require_placeable` does.
     """
     require_placeable(question.scenario.cost)
+    if (words := question.scenario.placement.exchange) and not stays:
+        settings = replace(question.scenario.placement, exchange="")
+        question = replace(question, scenario=replace(question.scenario, placement=settings))
+        stays = exchanged(place_pools(pools, question, fleet).placement.parts, words, fleet)
     scenario, unplaced_rps = question.scenario, BucketService(question).priced(pools).rate_rps
     gpus = [item.gpu for item in scenario.inventory.items]
     watts = {gpu.name: (gpu.idle_w, gpu.max_w) for gpu in gpus}
     remaining, first_shortfalls, advice, slow = list(pools), None, {}, Counter[str]()
     for _ in range(MOST_ATTEMPTS):
-        demands = _demands(remaining, question)
+        demands = demands_of_pools(remaining, question)
         placement = place_around(stays, demands, fleet, scenario.placement, watts)
         if advises and first_shortfalls is None:
             advice = advice_of(placement, demands, fleet.cluster, scenario.placement, watts)
@@ -78,14 +83,17 @@ def place_pools(
         if not gives_up:
             break
         smaller = [_smaller(pool) if pool.island in gives_up else pool for pool in remaining]
-        remaining = [pool for pool in smaller if pool.count]
-    placed = [pool for pool in remaining if pool.island not in short | gives_up]
+        remaining = _with_partners([pool for pool in smaller if pool.count])
+    placed = _with_partners([pool for pool in remaining if pool.island not in short | gives_up])
     shortfalls = (*(first_shortfalls or ()), *_too_slow(pools, placed, slow))
+    shortfalls = (*shortfalls, *_left_alone(pools, placed, {row.island for row in shortfalls}))
     _require_service(pools, placed, shortfalls, placement)
     priced = BucketService(question, reaches).priced(placed)
     if not priced.rate_rps:
         raise _not_surviving(placement, question)
     placed_servers = {pool.island: pool.count for pool in placed}
+    if advises:  # a search compares rates of the whole alone
+        placement = placement.priced(_rates_of(placed, question, reaches))
     return PlacedPools(
         placement=replace(
             placement,
@@ -103,6 +111,15 @@ def place_pools(
         },
         advice=advice | {island: f"{count} of these would {_SLOW}" for island, count in slow.items()},
     )
+
+
+def _rates_of(
+    pools: Sequence[BucketPool], question: Question, reaches: Mapping[str, Reach]
+) -> dict[str, tuple[float, float]]:
+    """What each pool could serve where it lies, and under one switch, no node being lost."""
+    actual, ideal = (BucketService(question, at).unbroken(pools).pools for at in (reaches, {}))
+    ideal_rps = {pool.island: pool.count * pool.capacity_rps for pool in ideal}
+    return {pool.island: (pool.count * pool.capacity_rps, ideal_rps[pool.island]) for pool in actual}
 
 
 def _without_level(pools: Sequence[BucketPool], question: Question, reaches: Mapping[str, Reach]) -> set[str]:
@@ -127,6 +144,35 @@ def _too_slow(
                 resource="levels",
                 reason=reason,
                 remedies=("idle nodes under one switch, or looser bounds in slo",),
+            )
+
+
+def _with_partners(pools: Sequence[BucketPool]) -> list[BucketPool]:
+    """Without those of one phase that nobody complements where mixed pools serve their bucket: they would be idle."""
+    phases: dict[tuple[int, int], set[Phase]] = defaultdict(set)
+    for pool in pools:
+        phases[pool.start, pool.end].add(pool.phase)
+    halves = ({Phase.MIXED, Phase.PREFILL}, {Phase.MIXED, Phase.DECODE})
+    return [pool for pool in pools if pool.phase is Phase.MIXED or phases[pool.start, pool.end] not in halves]
+
+
+def _left_alone(
+    pools: Sequence[BucketPool], placed: Sequence[BucketPool], explained: Collection[str]
+) -> Iterator[Shortfall]:
+    """Pools that would have room, but nobody to work with."""
+    placed_islands = {pool.island for pool in placed}
+    for pool in pools:
+        if pool.island not in placed_islands and pool.island not in explained:
+            reason = (
+                f"nobody is left to {'decode' if pool.phase is Phase.PREFILL else 'prefill'} what its servers do not"
+            )
+            yield Shortfall(
+                island=pool.island,
+                gpu=pool.gpu,
+                gpus=pool.gpus,
+                resource="partners",
+                reason=reason,
+                remedies=("room for the pools that found none",),
             )
 
 
@@ -198,7 +244,8 @@ def _lasts(pools: Sequence[BucketPool], question: Question) -> bool:
     return True
 
 
-def _demands(pools: Sequence[BucketPool], question: Question) -> list[PlacementDemand]:
+def demands_of_pools(pools: Sequence[BucketPool], question: Question) -> list[PlacementDemand]:
+    """What the pools ask of nodes."""
     settings = question.scenario.placement
     served = {pool.island: pool.share * pool.count * pool.capacity_rps for pool in pools}
     decoded = sum(served[pool.island] for pool in pools if pool.phase is Phase.DECODE) or 1.0

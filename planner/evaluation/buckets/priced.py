@@ -31,7 +31,7 @@ from planner.cost.serving import (
     PrefillServers,
     parts_unevenly,
 )
-from planner.domain import BucketPool, CountDispersion, Endpoints, Phase, Question, Reach, halves_of
+from planner.domain import PHASES, BucketPool, CountDispersion, Endpoints, Phase, Question, Reach, halves_of
 from planner.domain.serving.routers import LEAST_WORK
 from planner.units import MS_PER_S
 
@@ -132,8 +132,9 @@ def _shared(buckets: Sequence[PricedBucket]) -> Iterator[PricedBucket]:
     """The buckets with the shares of their pools."""
     for bucket in buckets:
         of_both = sum(b.capacity_rps for b in buckets if b.span == bucket.span and b.phase is Phase.MIXED)
-        split = [b.capacity_rps for b in buckets if b.span == bucket.span and b.phase is not Phase.MIXED]
-        apart = min(split, default=0.0) if of_both else bucket.capacity_rps
+        of_phase = {b.phase: b.capacity_rps for b in buckets if b.span == bucket.span}
+        # beside mixed pools, those of one phase serve nothing without any of the other
+        apart = min(of_phase.get(phase, 0.0) for phase in PHASES) if of_both else bucket.capacity_rps
         part = 1.0 if not of_both else (of_both if bucket.phase is Phase.MIXED else apart) / (of_both + apart)
         capacity = bucket.capacity_rps
         shared = tuple(

@@ -9,7 +9,7 @@ Sources: Kubernetes' docs/concepts/scheduling-eviction/api-eviction (the evictio
 import shlex
 from collections.abc import Iterable, Iterator
 
-from planner.domain import Placement, Victim
+from planner.domain import Placement
 from planner.errors import InputError
 from planner.export.objects.names import MAX_DNS_LABEL, is_dns_subdomain
 from planner.export.seams import Deployment
@@ -41,6 +41,13 @@ def eviction_files(deployment: Deployment, *, classed: bool) -> dict[str, str]:
     return {FILE: script_of("evictions", comments=comments, lines=list(_lines(placement)))}
 
 
+def eviction_script(pod: str, node: str) -> str:
+    """The script that evicts one pod, if it still runs on its node. Raises InputError as `evictions_of` does."""
+    words = eviction_of(pod, node)
+    why = f"{pod} goes, so that a plan's islands find a better place."
+    return script_of("evictions", comments=(why,), lines=[("evict", *words)])
+
+
 def _comments(placement: Placement) -> Iterator[str]:
     pods, gpus = len(placement.victims), sum(victim.gpus for victim in placement.victims)
     yield (
@@ -57,22 +64,19 @@ def evictions_of(placement: Placement) -> tuple[Eviction, ...]:
     Raises:
         InputError: a name that Kubernetes has for none.
     """
-    return tuple(_eviction(victim) for victim in placement.victims)
+    return tuple(eviction_of(victim.pod, victim.node) for victim in placement.victims)
 
 
-def _eviction(victim: Victim) -> Eviction:
-    namespace, _, pod = victim.pod.partition("/")
-    for field, name, longest in (
-        ("namespace", namespace, MAX_DNS_LABEL),
-        ("pod", pod, None),
-        ("node", victim.node, None),
-    ):
+def eviction_of(key: str, node: str) -> Eviction:
+    """The eviction of a pod by its key, NAMESPACE/NAME. Raises InputError for a name that Kubernetes has for none."""
+    namespace, _, pod = key.partition("/")
+    for field, name, longest in (("namespace", namespace, MAX_DNS_LABEL), ("pod", pod, None), ("node", node, None)):
         if not _is_name(name, longest):
             raise InputError(
-                f"Placement, victim {victim.pod!r}: its {field} must be a Kubernetes name to be evicted, got {name!r}.",
+                f"Placement, victim {key!r}: its {field} must be a Kubernetes name to be evicted, got {name!r}.",
                 hint="Import the cluster from the running one: its names are Kubernetes'.",
             )
-    return namespace, pod, victim.node
+    return namespace, pod, node
 
 
 def _is_name(name: str, longest: int | None) -> bool:

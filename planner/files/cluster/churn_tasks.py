@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from planner.domain.defragmentation import ChurnTask
+from planner.domain.turnover import ChurnTask
 from planner.errors import InputError
 from planner.files.disk.csv_rows import CsvRow, csv_rows
 

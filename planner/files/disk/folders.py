@@ -33,7 +33,7 @@ SEARCH_FOLDER, JOURNAL_FILE, EXPERIMENT_FILE = "search", "journal.jsonl", "exper
 PAGE_FILE = "report.html"
 """The page that `planner report` adds."""
 SOME_RUN_ENTRIES = frozenset(
-    {CLUSTER_FILE, "flows.csv", "latency.csv", "placement.csv", "pools.csv", SEARCH_FOLDER, PAGE_FILE}
+    {CLUSTER_FILE, "flows.csv", "latency.csv", "placement.csv", "pools.csv", "sites.csv", SEARCH_FOLDER, PAGE_FILE}
     | {"changes.json", "change.md", "change.html", "change", "steps"}  # of a plan that took another's place
 )
 """What some runs hold besides; a folder with anything else in it is never replaced."""

@@ -197,6 +197,34 @@ def _require_sure(file: str, scenario: Scenario) -> None:
         )
 
 
+PLACED_ROUNDS, PLACED_LAYOUTS = 4, 8
+"""Of a search that nobody asked for: those of `planner study placed`, whose gain made the objective the default."""
+
+
+def with_default(scenario: Scenario, objective: Section, search: Section) -> Scenario:
+    """A plan of pools on a cluster is judged where it lies unless its objective, or a key that only another takes, says
+    otherwise; the search is as long as its section says, else short."""
+    other = (
+        "kind" in objective
+        or scenario.cluster is None
+        or not scenario.bucketed
+        or not scenario.search.method.row.may_solve
+        or scenario.chosen_in_draws
+        or bool(scenario.placement.exchange)
+    )
+    if other:
+        return scenario
+    return replace(
+        scenario,
+        objective=replace(scenario.objective, kind=ObjectiveKind.PLACED),
+        search=replace(
+            scenario.search,
+            iterations=scenario.search.iterations if "iterations" in search else PLACED_ROUNDS,
+            batch_size=scenario.search.batch_size if "batch_size" in search else PLACED_LAYOUTS,
+        ),
+    )
+
+
 def objective_document(settings: ObjectiveSettings) -> dict[str, object]:
     """The section that `read_objective` reads back as the same settings."""
     left_out = dict.fromkeys(_OF_REPLAYED, not settings.kind.row.replayed) | {

@@ -96,6 +96,12 @@ def require_placeable(file: str, scenario: Scenario) -> None:
             f"evictions lose; objective.kind is {scenario.objective.kind.value}.",
             hint="Set objective: placed, or limit placement.most_lost_gpu_hours instead.",
         )
+    if scenario.placement.exchange and scenario.objective.kind.row.placed:
+        raise InputError(
+            f"{file}: placement.exchange must be left out where objective.kind is placed, which compares layouts "
+            f"whose servers have other names, got {scenario.placement.exchange!r}.",
+            hint="Leave it out, or set objective: rate.",
+        )
     if scenario.cluster is None:
         _require_no_graph(file, scenario)
         if scenario.objective.kind.row.placed:

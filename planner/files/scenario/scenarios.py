@@ -45,6 +45,7 @@ from planner.files.scenario.objective_sections import (
     require_costed,
     require_measurable,
     require_method,
+    with_default,
     with_requests,
 )
 from planner.files.scenario.placement_sections import (
@@ -216,6 +217,7 @@ def scenario_from_section(
     solved = scenario.objective.rents and not scenario.objective.kind.row.several
     search, search_inputs = read_search(section, base, scenario.inventory, bucketed=scenario.bucketed, solved=solved)
     scenario = replace(scenario, search=search, inputs=inputs + read_inputs + search_inputs)
+    scenario = with_default(scenario, objective_section(document), section)
     require_method(document.file, scenario.objective, search)
     require_measurable(document.file, scenario)
     require_costed(document.file, scenario, objective_section(document), base)

@@ -14,11 +14,9 @@ from planner.domain import PlacementDemand, PlacementWeights, Qos
 from planner.domain.node_room import Ask
 from planner.placement.islands.fleet import Fleet, HeldGroup, Occupancy, Site, ask_of, under_switches
 from planner.placement.islands.scoring import (
-    MOST_STRANDED,
     PACKAGE_W,
     SAME_AGGREGATION,
     aligned_share,
-    fragment,
 )
 from planner.placement.islands.switches import allocate_nested
 from planner.placement.power_model import cpu_watts
@@ -184,11 +182,11 @@ def _liking(occupancy: Occupancy, ask: Ask, weights: PlacementWeights, node: int
     """Alignment of the next group, and the local terms of the score for taking so many groups of a node."""
     fleet = occupancy.fleet
     idle = occupancy.free[node].idle
-    used_gpus = groups * ask.kind.tp
+    used_gpus, of_idle = groups * ask.kind.tp, fleet.fragments.by_idle
     cpus, free = fleet.nodes[node].cpus, occupancy.free[node].cpus
     watts = cpu_watts(cpus, free - groups * ask.cores) - cpu_watts(cpus, free)
     local = (
-        weights.fragmentation * (fragment(idle) - fragment(idle - used_gpus)) / MOST_STRANDED
+        weights.fragmentation * (of_idle[idle] - of_idle[idle - used_gpus]) / fleet.fragments.scale
         - weights.packing * (idle - used_gpus) / len(fleet.nodes[node].gpus)
         - weights.power * watts / PACKAGE_W
         # Per GPU, so that takes of different sizes compare.

@@ -13,6 +13,7 @@ from planner.domain import Cluster, ClusterNode, PlacementDemand, Pod, Taint
 from planner.domain.node_room import Ask, Left, Spread, left_on, parts_held
 from planner.domain.shapes import Counts, GroupKind, Shape, Width, take, widest, width_of
 from planner.domain.usable import gpus_known, may_lie_on
+from planner.placement.fragmentation import Fragments
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,11 @@ class Fleet:
             free=tuple(left_on(node, shapes[k], pods.get(k, ())) for k, node in enumerate(cluster.nodes)),
             pods_of={k: tuple(node_pods) for k, node_pods in pods.items()},
         )
+
+    @cached_property
+    def fragments(self) -> Fragments:
+        """What idle GPUs are worth to pods like the cluster's own."""
+        return Fragments.of(self.cluster)
 
     @cached_property
     def types_with_domains(self) -> frozenset[str]:

@@ -7,66 +7,43 @@
 | H_i, h_i | entropy of the island over switches, over nodes | nats |
 | K_i | mean over its replicas of 1 - entropy over switches / ln(GPUs of a replica); 1 for a replica of one GPU | 1 |
 | q_i(s) | share of island i under switch s | 1 |
-| F_n | mean over requests of 1, 2, 4, 8 GPUs of the idle GPUs that node n, being short, cannot give to one | 1 |
+| F_n | mean over the cluster's own pods (the most frequent 95 %; without any over requests of 1, 2, 4, 8 GPUs) of the
+        idle GPUs that node n, being short, cannot give to one like it | 1 |
+| M | most that one GPU taken strands, at least 2 | 1 |
 | W_n | watts of the node's CPUs: 120 per package at work, 15 per package at rest, packages of 32 CPUs | W |
 | e_n | idle share of node n's GPUs after placement | 1 |
 
 topology        sum_i G_i / G (0.4 T_i + 0.2 (1 - H_i / ln G_i) + 0.2 K_i + 0.2 (1 - h_i / ln G_i))   (1 where G_i = 1)
 proximity       mean over pairs that exchange KV caches, by weight: sum_s q_i(s) q_p(s), half as much for the same
                 aggregation switch and different access switches; 1 where nothing is exchanged
-fragmentation   - sum_n (F_n after - F_n before) / (2 G)     (one GPU of an empty node of eight strands 7 / 4)
+fragmentation   - sum_n (F_n after - F_n before) / (M G)     (1, 2, 4, 8: one GPU of an empty node strands 7 / 4)
 packing         - sum over touched nodes of e_n / G
 power           - sum_n (W_n after - W_n before) / (120 G), at least -1
 preemption      - GPUs of evicted pods / G
 Where nodes form NVLink domains the entropies over switches (H, K) are means of those over switches and of those over
 domains (switches, for nodes in none).
-Sources: T: FlexTopo, equation 1; H: Alibaba ASI, algorithm 2; F: fragmentation gradient descent (ATC '23), with request
-sizes for its classes; W: the PWR study's package model (facts on fragmentation and power, section 9).
+Sources: T: FlexTopo, equation 1; H: Alibaba ASI, algorithm 2; F: fragmentation gradient descent (ATC '23), its target
+workload by GPUs alone; W: the PWR study's package model (facts on fragmentation and power, section 9).
 """
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache
 from itertools import chain
 
 from planner.domain import (
-    WHOLE_GPU,
     Alignment,
     PlacementWeights,
     ScorePart,
-    TraceNode,
 )
 from planner.domain.shapes import GroupKind, Shape, Width, alignment_of, least_width
-from planner.placement.fragmentation import REQUESTS, TargetWorkload, node_fragments, request_of
 from planner.placement.islands.fleet import Fleet, HeldGroup, Occupancy, Site, under_switches
 from planner.placement.islands.switches import entropy
-from planner.placement.node_states import NodeState
 from planner.placement.power_model import DEFAULT_CPU, cpu_watts
 
-MOST_STRANDED = 2.0
 T_OF = {Alignment.NUMA: 1.0, Alignment.SOCKET: 0.5, Alignment.CROSS: 0.1}
 PACKAGE_W = DEFAULT_CPU.full_w
 ALIGNED_PART, ISLAND_PART, REPLICA_PART, NODES_PART = 0.4, 0.2, 0.2, 0.2
 SAME_AGGREGATION = 0.5
-
-
-@cache
-def stranded(idle: int, request: int) -> int:
-    """Idle GPUs of a node that cannot be part of a request of so many."""
-    return round(node_fragments(_idle_node(idle), request_of(request)).total / WHOLE_GPU)
-
-
-@cache
-def fragment(idle: int) -> float:
-    """F of a node with so many idle GPUs."""
-    return _TARGET.fragment(_idle_node(idle)) / WHOLE_GPU
-
-
-def _idle_node(gpus: int) -> NodeState:
-    return NodeState.empty(TraceNode(name="", cpu_milli=0, memory_mib=0, gpus=gpus, gpu_model=""))
-
-
-_TARGET = TargetWorkload.of(list(map(request_of, REQUESTS)))
 
 
 def terms_of(
@@ -78,14 +55,15 @@ def terms_of(
     touched = sorted(set(chain.from_iterable(site.nodes for site in sites)))
     # Over the GPUs placed, so that scores of plans of different sizes compare; 1 where none are.
     gpus = max(placed, 1)
+    of_idle = fleet.fragments.by_idle
     topology = sum(site.demand.size / gpus * island_topology(site, fleet) for site in sites)
     return (
         ScorePart(name="topology", value=topology, weight=weights.topology),
         ScorePart(name="proximity", value=_proximity(sites, fleet), weight=weights.proximity),
         ScorePart(
             name="fragmentation",
-            value=-sum(fragment(occupancy.free[n].idle) - fragment(fleet.free[n].idle) for n in touched)
-            / (MOST_STRANDED * gpus),
+            value=-sum(of_idle[occupancy.free[n].idle] - of_idle[fleet.free[n].idle] for n in touched)
+            / (fleet.fragments.scale * gpus),
             weight=weights.fragmentation,
         ),
         ScorePart(

@@ -10,10 +10,9 @@ from planner.domain import ClusterState, FragmentShare, PlacementDemand, Placeme
 from planner.domain.node_room import Ask
 from planner.domain.shapes import GroupKind
 from planner.errors import InputError
-from planner.placement.fragmentation import REQUESTS
+from planner.placement.fragmentation import REQUESTS, stranded
 from planner.placement.islands.filling import largest_first
 from planner.placement.islands.fleet import Occupancy, Site
-from planner.placement.islands.scoring import stranded
 from planner.placement.islands.shortfalls import counted
 from planner.placement.power_model import cpu_watts
 
@@ -29,6 +28,7 @@ def state_of(occupancy: Occupancy, gpus: Sequence[str], watts: Watts, cpus_per_g
     nodes = fleet.of_type(gpus)
     idle = {n: occupancy.free[n].idle for n in nodes}
     total = sum(len(fleet.nodes[n].gpus) for n in nodes)
+    shares = dict(fleet.fragments.requests) if fleet.fragments.of_pods else {}
     alone = GroupKind(1, cpus_per_gpu, Qos.GUARANTEED)
     asks = {gpu: Ask(gpu, (), alone, 0.0) for gpu in gpus}
     return ClusterState(
@@ -43,8 +43,9 @@ def state_of(occupancy: Occupancy, gpus: Sequence[str], watts: Watts, cpus_per_g
                 gpus=request,
                 stranded=sum(stranded(idle[n], request) for n in nodes),
                 fit=sum(idle[n] // request for n in nodes),
+                share=shares.get(request, 0.0),
             )
-            for request in REQUESTS
+            for request in sorted({*REQUESTS, *shares})
         ),
     )
 

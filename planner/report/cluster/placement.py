@@ -3,7 +3,17 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from planner.domain import ClusterState, IslandSite, Placement, Plan, PlannedIsland, ScorePart, Shortfall, Victim
+from planner.domain import (
+    ClusterState,
+    FragmentShare,
+    IslandSite,
+    Placement,
+    Plan,
+    PlannedIsland,
+    ScorePart,
+    Shortfall,
+    Victim,
+)
 from planner.report.kit.markdown import escaped, listed
 from planner.report.kit.quantities import NONE, counted, percent, rate, significant, whole
 from planner.report.kit.tables import Column, counts, fields, matrix, of_part, table_of
@@ -14,6 +24,8 @@ MOST_ROWS = 30
 
 LISTED_SHORTFALLS = 12
 NAMED_ISLANDS = 3
+FELT = 5e-4
+"""Of a rate: less is not told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +45,7 @@ def placement_details(plan: Plan, placed: Placement) -> tuple[Block, ...]:
     """What lies behind the lead: what has no nodes, the cluster before and after, islands, pods to evict, the score."""
     return (
         *_servers_without_room(plan),
-        states_table(placed),
+        states_table(plan, placed),
         *(_sites(plan, placed) if placed.sites else ()),
         *_shortfalls(placed.shortfalls),
         *(_victims(placed) if placed.victims else ()),
@@ -68,7 +80,22 @@ def placement_lead(plan: Plan, placed: Placement) -> str:
     parts += _spread(plan)
     if any(not asw for site in sites for asw, _ in site.switches):
         parts.append("The cluster does not say which access switches some nodes hang on; those count as one switch.")
-    return " ".join([*parts, *_rates(placed), *_evicted(placed), *_judged(placed)])
+    return " ".join([*parts, *_rates(placed), *_losers(placed), *_evicted(placed), *_judged(placed)])
+
+
+def _losers(placed: Placement) -> list[str]:
+    """The islands that lie worse than under one switch, those that lose most first."""
+    losers = sorted((site for site in placed.sites if site.lost_share >= FELT), key=lambda site: -site.lost_rps)
+    if not losers:
+        return []
+    costs = [
+        f"{escaped(site.island)} {rate(site.lost_rps)} ({100 * site.lost_share:.1f} %)"
+        for site in losers[:NAMED_ISLANDS]
+    ]
+    more = [f"{whole(len(losers) - NAMED_ISLANDS)} more less than that"] if len(losers) > NAMED_ISLANDS else []
+    return [
+        f"**Topology costs** {', '.join([*costs, *more])} of the requests/s that they could serve under one switch."
+    ]
 
 
 def _domains(sites: Iterable[IslandSite]) -> list[str]:
@@ -97,7 +124,7 @@ def _evicted(placed: Placement) -> list[str]:
     if not placed.victims:
         return []
     count = len(placed.victims)
-    return [f"**{counted(count, 'pod')} {'has' if count == 1 else 'have'} to go first**{_lost(placed.victims)}."]
+    return [f"**{counted(count, 'pod')} {'has' if count == 1 else 'have'} to go first**{_lost_work(placed.victims)}."]
 
 
 def _judged(placed: Placement) -> list[str]:
@@ -118,7 +145,7 @@ def _rates(placed: Placement) -> list[str]:
     if not placed.unplaced_rps or not placed.placed_rps:
         return []
     change = placed.placed_rps / placed.unplaced_rps - 1
-    if abs(change) < 5e-4:
+    if abs(change) < FELT:
         return [f"Where they lie costs no rate: {rate(placed.placed_rps)} requests/s, as before placement."]
     return [
         f"Where they lie, they serve {rate(placed.placed_rps)} requests/s; laid out compactly it was "
@@ -126,7 +153,7 @@ def _rates(placed: Placement) -> list[str]:
     ]
 
 
-def states_table(placed: Placement) -> DataTable:
+def states_table(plan: Plan, placed: Placement) -> DataTable:
     """The cluster before and after, over the GPU types that the plan uses."""
     cells: list[tuple[str, Callable[[ClusterState], str]]] = [
         ("GPUs of the plan's types", lambda state: whole(state.gpus)),
@@ -134,18 +161,25 @@ def states_table(placed: Placement) -> DataTable:
         ("Idle", lambda state: whole(state.idle)),
         ("Idle, free for guaranteed work", lambda state: whole(state.headroom_gpus)),
         ("Nodes whose GPUs are all idle", lambda state: whole(state.empty_nodes)),
-        ("Power (kW)", lambda state: significant(state.watts / 1000)),
-        *(cell for fragment in placed.before.fragments for cell in _fragment_cells(fragment.gpus)),
+        ("Power, held GPUs at full draw (kW)", lambda state: significant(state.watts / 1000)),
+        *(cell for fragment in placed.before.fragments for cell in _fragment_cells(fragment)),
     ]
     rows = [(name, (cell(placed.before), cell(placed.after))) for name, cell in cells]
+    at_load_w = plan.loaded_w
+    if at_load_w is not None:
+        loads = (significant(placed.before.watts / 1000), significant(at_load_w / 1000))
+        place = 1 + next(k for k, (name, _) in enumerate(rows) if name.startswith("Power"))
+        rows.insert(place, ("Power, the plan's GPUs at their load (kW)", loads))
     if placed.unplaced_rps and placed.placed_rps:
         rows.append(("Rate of the plan (requests/s)", (rate(placed.unplaced_rps), rate(placed.placed_rps))))
     return matrix(("Before", "After"), rows, "Of the cluster").block()
 
 
-def _fragment_cells(gpus: int) -> Iterator[tuple[str, Callable[[ClusterState], str]]]:
+def _fragment_cells(request_of: FragmentShare) -> Iterator[tuple[str, Callable[[ClusterState], str]]]:
     """What fits of requests of so many GPUs, and what is stranded for them."""
+    gpus = request_of.gpus
     request = counted(gpus, "GPU")
+    of_pods = f" ({percent(request_of.share)} of the pods)" if request_of.share else ""
 
     def count(name: str) -> Callable[[ClusterState], str]:
         def cell(state: ClusterState) -> str:
@@ -154,7 +188,7 @@ def _fragment_cells(gpus: int) -> Iterator[tuple[str, Callable[[ClusterState], s
 
         return cell
 
-    yield f"Requests of {request} that fit", count("fit")
+    yield f"Requests of {request} that fit{of_pods}", count("fit")
     if gpus > 1:
         yield f"Idle GPUs stranded for {request}", count("stranded")
 
@@ -167,7 +201,7 @@ def site_groups(plan: Plan, sites: Iterable[IslandSite]) -> list[SiteGroup]:
         island = islands.get(site.island)
         kind = (island.gpu, island.phase) if island else ("", None)
         lies = (site.gpus, site.nodes, site.asws, f"{site.entropy:.4f}", site.aligned, site.worst)
-        inside = (len(site.domains), site.crossing_domains)
+        inside = (len(site.domains), site.crossing_domains, f"{site.rate_rps:.4g}", f"{site.ideal_rps:.4g}")
         by_kind.setdefault((*kind, *lies, site.crossing_replicas, *inside), []).append(site)
     grouped = [SiteGroup(island=islands.get(alike[0].island), sites=tuple(alike)) for alike in by_kind.values()]
     return sorted(grouped, key=lambda group: (group.first.aligned, not group.first.crossing_replicas))
@@ -177,6 +211,7 @@ def _sites(plan: Plan, placed: Placement) -> Iterator[Block]:
     """A row for islands that lie alike. Entropy is over the switches of an island, in nats: 0 under one switch."""
     groups = site_groups(plan, placed.sites)
     domains = any(site.domains for site in placed.sites)
+    measured = any(site.ideal_rps for site in placed.sites)
     columns: tuple[Column[SiteGroup], ...] = (
         Column(f"{plan.form.row.part.capitalize()}s", lambda group: len(group.sites), whole),
         Column("Named", lambda group: _names([site.island for site in group.sites]), str, right=False),
@@ -189,11 +224,25 @@ def _sites(plan: Plan, placed: Placement) -> Iterator[Block]:
         Column("Worst group", lambda group: _WORDS[group.first.worst.value]),
         Column("Replicas across switches", lambda group: group.first.crossing_replicas, whole),
         *([Column("NVLink domains", _domain_names, str, right=False)] if domains else []),
+        *(_RATES if measured else ()),
     )
     yield table_of(columns, groups[:MOST_ROWS]).block(f"{plan.form.row.part.capitalize()}s on nodes")
     unlisted = groups[MOST_ROWS:]
     if unlisted:
         yield from paragraphs(f"{_more(sum(len(group.sites) for group in unlisted), 'island')} in `placement.csv`.")
+
+
+def _lost(group: SiteGroup) -> str:
+    """What topology costs, in requests/s and percent; rates are told to a part in 2,000."""
+    if group.first.lost_share < FELT:
+        return "nothing"
+    return f"{rate(group.first.lost_rps)} ({100 * group.first.lost_share:.1f} %)"
+
+
+_RATES: tuple[Column[SiteGroup], ...] = (
+    Column("Could serve (requests/s)", lambda group: group.first.rate_rps, rate),
+    Column("Topology costs (requests/s)", _lost, str),
+)
 
 
 def _domain_names(group: SiteGroup) -> str:
@@ -227,7 +276,7 @@ def _shortfalls(shortfalls: tuple[Shortfall, ...]) -> tuple[Block, ...]:
     return (*paragraphs("**Not placed:**" if lines else ""), *listed([*lines, *last]))
 
 
-def _lost(victims: tuple[Victim, ...]) -> str:
+def _lost_work(victims: tuple[Victim, ...]) -> str:
     hours = [victim.lost_gpu_hours for victim in victims if victim.lost_gpu_hours is not None]
     lost = f"; they lose {significant(sum(hours))} GPU-hours of work since their last checkpoints" if hours else ""
     unknown = len(victims) - len(hours)
@@ -249,7 +298,7 @@ def _victims(placed: Placement) -> Iterator[Block]:
     shown = sorted(victims, key=lambda pod: pod.order)[:MOST_ROWS]
     unlisted = len(victims) - MOST_ROWS
     order = f" Whatever is carried out from the top, islands whose pods are gone can come up{_beside(placed)}."
-    lead = f"{counted(len(victims), 'pod')} with {counted(gpus, 'GPU')}{_lost(victims)}."
+    lead = f"{counted(len(victims), 'pod')} with {counted(gpus, 'GPU')}{_lost_work(victims)}."
     yield from paragraphs(f"**Pods to evict:** {lead}{order if ordered else ''}")
     yield table_of(columns, shown).block()
     yield from paragraphs(f"{_more(unlisted, 'pod')} in `plan.json`." if unlisted > 0 else "")
@@ -289,6 +338,15 @@ def _signed(value: float) -> str:
     return f"{round(value, 3) + 0.0:.3f}"
 
 
+def _target(state: ClusterState) -> str:
+    """Whose requests fragmentation is scored by."""
+    of_pods = [fragment for fragment in state.fragments if fragment.share]
+    sizes = ", ".join(f"{whole(fragment.gpus)} ({percent(fragment.share)})" for fragment in of_pods)
+    if not sizes:
+        return "Fragmentation is that of requests of 1, 2, 4 and 8 GPUs, as no pod of the cluster holds any."
+    return f"Fragmentation is that of the cluster's own pods, by GPUs of one: {sizes}."
+
+
 def _terms(placed: Placement) -> tuple[Block, ...]:
     columns: tuple[Column[ScorePart], ...] = (
         *fields("Term=name"),
@@ -297,5 +355,5 @@ def _terms(placed: Placement) -> tuple[Block, ...]:
         Column("Product", lambda term: term.value * term.weight, _signed),
     )
     words = "of 1: the weighted mean of these terms, each from -1 to 1, higher is better."
-    lead = paragraphs(f"Score **{_signed(placed.score)}** {words}")
+    lead = paragraphs(f"Score **{_signed(placed.score)}** {words} {_target(placed.before)}")
     return (*lead, *([table_of(columns, placed.terms).block()] if placed.terms else []))

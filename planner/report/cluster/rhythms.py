@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from planner.domain.defragmentation import Rhythm, RhythmChoice
 from planner.domain.serving.levels import Spread
+from planner.domain.turnover import Rhythm, RhythmChoice
 from planner.report.kit.markdown import escaped
 from planner.report.kit.plots import Kind, Plot, Series, chart_of
 from planner.report.kit.quantities import NONE, counted, measured, significant

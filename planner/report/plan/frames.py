@@ -13,7 +13,10 @@ _POOL = fields(
     *("server.parallel.tp", "server.parallel.dp", "server.parallel.pp", "server.tokens_per_step", "server.batch_size"),
     *("server.overlapped", "share", "capacity_rps", "full_rps"),
 )
-_SITE = fields("island", "gpus", "nodes", "switches=asws", "entropy", "aligned")
+_SITE = fields(
+    *("island", "gpus", "nodes", "switches=asws", "entropy", "aligned"),
+    *("rate_rps", "ideal_rps", "topology_costs_rps=lost_rps", "topology_costs_share=lost_share"),
+)
 _PART: tuple[Column[PlacedPart], ...] = (
     *fields("island", "replica", "node"),
     Column("gpu_indices", lambda p: f"any {len(p.gpu_indices)}" if p.gpus_assumed else _ids(p.gpu_indices)),

@@ -22,7 +22,7 @@ from planner.studies.commands import (
 )
 
 if TYPE_CHECKING:
-    from planner.domain.defragmentation import ChurnRun
+    from planner.domain.turnover import ChurnRun
     from planner.studies.defragmentation.workload import DefragmentationStudy, ExactComparison
     from planner.studies.runner import RunsDone
 

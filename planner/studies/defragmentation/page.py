@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from planner.domain.defragmentation import ChurnRun
+from planner.domain.turnover import ChurnRun
 from planner.report.cluster.rhythms import rhythm_name
 from planner.report.kit.markdown import pictures, table
 from planner.report.kit.plots import Kind, Plot, Series, series_of

@@ -6,7 +6,8 @@ from statistics import fmean
 
 from planner.defragmentation import consolidate, fewest_nodes, simulate_churn
 from planner.defragmentation.churn import churned
-from planner.domain.defragmentation import ChurnFigures, ChurnRun, ChurnSample, DefragmentationSettings
+from planner.domain.defragmentation import DefragmentationSettings
+from planner.domain.turnover import ChurnFigures, ChurnRun, ChurnSample
 from planner.errors import InputError
 from planner.processes.workers import Processes
 from planner.report.kit.tables import csv_table

@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 
 from planner.domain import ClusterNode, NodeGpu, NumaNode
-from planner.domain.defragmentation import ChurnTask, Turnover
+from planner.domain.turnover import ChurnTask, Turnover
 from planner.errors import InputError
 
 HOST_GPUS = 8

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from planner.studies.front import StudyAtHand
 
 if TYPE_CHECKING:
-    from planner.studies.spot.capacity import Interval
+    from planner.studies.intervals import Interval
 
 
 def spot_study(

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from planner.studies.intervals import Interval, interval_of
 from planner.studies.papers.records import Claim, Results, Verdict
-from planner.studies.spot.capacity import Interval, interval_of
 
 Rows = Sequence[Mapping[str, str]]
 POLICIES, SUPPLY, SMALL, PAPER = "policies", "supply", "small_jobs", "paper_jobs"

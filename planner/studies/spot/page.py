@@ -6,16 +6,8 @@ from dataclasses import replace
 from planner.report.kit.markdown import bullets, escaped, pictures
 from planner.report.kit.quantities import NONE, counted, measured, significant, whole
 from planner.report.kit.tables import Column, Table, table_of
-from planner.studies.spot.capacity import (
-    DONE,
-    CurvePoint,
-    Interval,
-    SpotCapacity,
-    SpotLimits,
-    change_of,
-    difference_of,
-    mean_of,
-)
+from planner.studies.intervals import Interval
+from planner.studies.spot.capacity import DONE, CurvePoint, SpotCapacity, SpotLimits, change_of, difference_of, mean_of
 from planner.studies.spot.records import SpotRun
 from planner.studies.spot.study import SpotResults
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from planner.report.kit.plots import Kind, Plot, Series, series_of
 from planner.studies.front import Draw, sheet
-from planner.studies.spot.capacity import Interval, change_of
+from planner.studies.intervals import Interval
+from planner.studies.spot.capacity import change_of
 from planner.studies.spot.records import SpotRun
 from planner.studies.spot.study import SpotResults
 

@@ -8,7 +8,8 @@ from planner.cli import screen
 from planner.report.kit.quantities import counted
 from planner.report.kit.tables import Column, fields, of_part, record, table_of
 from planner.studies.commands import FIGURES_FOLDER, REPORT_FILE, SUMMARY_FILE, pngs_of, study_files
-from planner.studies.spot.capacity import CURVE_FIGURES, FIGURE_NAMES, CurvePoint, Interval, change_of, mean_of
+from planner.studies.intervals import Interval
+from planner.studies.spot.capacity import CURVE_FIGURES, FIGURE_NAMES, CurvePoint, change_of, mean_of
 from planner.studies.spot.page import answer_words, comparison, spot_page
 from planner.studies.spot.plots import spot_pictures, spot_plots
 from planner.studies.spot.records import SpotRun, SpotSample

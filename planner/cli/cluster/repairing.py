@@ -1,0 +1,56 @@
+"""`planner place --repairs`: single changes that win back what topology costs, written and shown."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planner.cli import screen
+
+if TYPE_CHECKING:
+    from planner.domain import Plan, Scenario
+    from planner.domain.defragmentation import RepairReport
+    from planner.runs.replanning.repairing import RepairPaths, WrittenRepairs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairsAtHand:
+    """The repairs of a plan, as they lie in a folder."""
+
+    report: "RepairReport"
+    written: "WrittenRepairs"
+    folder: Path
+
+    def document(self) -> list[dict[str, Any]]:
+        """A row an island, with its commands, as JSON has them."""
+        from planner import report
+
+        rows = report.repairs_table(self.report).records()
+        repairs = [island.repair for island in self.report.islands]
+        commands = [list(self.written.commands[repair]) if repair else [] for repair in repairs]
+        return [{**row, "commands": words} for row, words in zip(rows, commands, strict=True)]
+
+    def show(self) -> None:
+        """In words, with the commands."""
+        from planner import report
+        from planner.report.kit.markdown import sections_text
+
+        section = report.repairs_section(self.report, self.written.commands)
+        screen.show_markdown("\n\n".join(sections_text([section])))
+        screen.show_text(f"Written to {self.folder}")
+
+
+def repairs_at_hand(
+    saved: "Plan", scenario: "Scenario", paths: "RepairPaths | None", *, force: bool
+) -> RepairsAtHand | None:
+    """Found and written; None where nobody asks."""
+    if paths is None:
+        return None
+    from planner import files, pipeline
+    from planner.evaluation.buckets.judging import layout_of
+    from planner.runs.replanning.repairing import folder_files, folder_names, written_repairs
+
+    files.claim_folder(paths.folder, folder_names(), force=force)
+    repairs = pipeline.repairs(saved, scenario)
+    written = written_repairs(repairs, scenario, layout_of(saved.outlook.pools), paths)
+    files.write_folder(paths.folder, folder_files(repairs, written), force=force, kinds=folder_names())
+    return RepairsAtHand(report=repairs, written=written, folder=paths.folder)
