@@ -38,15 +38,15 @@ def _rounds(results: Results) -> Claim:
 
 def _decision(results: Results) -> Claim:
     run = results.run(LARGE)
-    held = run.cpu_s < DECISION_S
+    holds = run.cpu_s < DECISION_S
     return Claim(
         place="section 4.1",
         words="a decision takes under two minutes",
         published="< 120 s",
         ours=f"{run.cpu_s:.0f} CPU-s on one core, cluster file, replay and JSON included",
-        verdict=Verdict.HOLDS if held else Verdict.CLOSE,
+        verdict=Verdict.HOLDS if holds else Verdict.CLOSE,
         run=run,
-        reason="" if held else "One core here; partitions run side by side on several.",
+        reason="" if holds else "One core here; partitions run side by side on several.",
     )
 
 
@@ -83,14 +83,14 @@ def _optimum(results: Results) -> Claim:
     more = sum(int(row["ipc_moves"]) > int(row["exact_moves"]) for row in rows if row["exact_moves"])
     proven = sum(row["proven"] == "True" for row in rows)
     each = run.cpu_s / len(rows)
-    held = proven == len(rows) and each < ILP_S
+    holds = proven == len(rows) and each < ILP_S
     return Claim(
         place="section 4.1",
         words="25 nodes as an integer programme are solved in about five minutes on 16 cores",
         published=f"{ILP_S:.0f} s",
         ours=f"{proven} of {len(rows)} proven, {each:.1f} CPU-s each, clusters made included; IPC is a node short on "
         f"{short}, and takes moves beyond the fewest on {more}",
-        verdict=Verdict.HOLDS if held else Verdict.OPEN,
+        verdict=Verdict.HOLDS if holds else Verdict.OPEN,
         run=run,
-        reason="" if held else "Some are not proven within their limit of work.",
+        reason="" if holds else "Some are not proven within their limit of work.",
     )

@@ -48,7 +48,7 @@ def command(
         out,
         written,
         lambda: {GAIN_FILE: gains_csv(runs), SUMMARY_FILE: gain_page(runs).encode()},
-        lambda: [asdict(one) for one in runs],
+        lambda: [asdict(run) for run in runs],
         lambda: screen.show_markdown(gain_page(runs)),
         run,
     )

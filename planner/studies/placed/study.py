@@ -91,11 +91,11 @@ def _served(scenario: Scenario) -> tuple[float, float, float]:
     """Rates of a plan before and after it lies on nodes, and CPU-seconds."""
     start = time.process_time()
     try:
-        made = plan(scenario)
+        placed_plan = plan(scenario)
     except InfeasibleError:
         return 0.0, 0.0, time.process_time() - start
-    unplaced = made.placement.unplaced_rps if made.placement else 0.0
-    return unplaced, made.throughput_rps, time.process_time() - start
+    unplaced = placed_plan.placement.unplaced_rps if placed_plan.placement else 0.0
+    return unplaced, placed_plan.throughput_rps, time.process_time() - start
 
 
 def gains_csv(runs: Iterable[GainRun]) -> bytes:

@@ -148,7 +148,7 @@ def _baseline(fgd: Curve, run: Run) -> Iterator[Claim]:
     """Section VI-A."""
     first, peak = fgd.power_w[min(fgd.power_w)] / 1000, max(fgd.power_w.values()) / 1e6
     shares = [100 * fgd.gpu_power_w[at] / fgd.power_w[at] for at in fgd.power_w]
-    for words, published, ours, held in (
+    for words, published, ours, holds in (
         ("FGD's power starts just above 200 kW", "200 kW", f"{first:.0f} kW", 200 < first < 250),
         ("and peaks at about 1.4 MW", "1.4 MW", f"{peak:.2f} MW", round(peak, 1) == 1.4),
         (
@@ -163,9 +163,9 @@ def _baseline(fgd: Curve, run: Run) -> Iterator[Claim]:
             words=words,
             published=published,
             ours=ours,
-            verdict=Verdict.HOLDS if held else Verdict.OPEN,
+            verdict=Verdict.HOLDS if holds else Verdict.OPEN,
             run=run,
-            reason="" if held else "Same power table, same formula: the reason is not known.",
+            reason="" if holds else "Same power table, same formula: the reason is not known.",
         )
 
 
@@ -177,14 +177,14 @@ def _groups(curves: Curves, run: Run) -> Claim:
 
     heavy = [mean(policy) for policy in ("pwr:0.5+fgd:0.5", "pwr:0.9+fgd:0.1")]
     light, plain = [mean(policy) for policy in COMBINATIONS], mean("pwr")
-    held = max(light) < min(heavy) and max(abs(value - plain) for value in heavy) < plain - max(light)
+    holds = max(light) < min(heavy) and max(abs(value - plain) for value in heavy) < plain - max(light)
     return Claim(
         place="figure 2",
         words="mixtures of more than 0.2 of PWR save as plain PWR, those of less a little less (15 to 80 % arrived)",
         published="two groups",
         ours=f"0.05 to 0.2: {min(light):.1f} to {max(light):.1f} %; 0.5, 0.9: {min(heavy):.1f} to {max(heavy):.1f} %; "
         f"plain: {plain:.1f} %",
-        verdict=Verdict.HOLDS if held else Verdict.OPEN,
+        verdict=Verdict.HOLDS if holds else Verdict.OPEN,
         run=run,
-        reason="" if held else "The groups overlap here.",
+        reason="" if holds else "The groups overlap here.",
     )

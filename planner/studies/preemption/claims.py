@@ -58,25 +58,25 @@ def _start_and_scenes(results: Results) -> Iterator[Claim]:
     for row in rows:
         counts[int(row["step"])][row["workload"]] = int(row["instances"])
     gpus = sum(row.gpus * counts[0][row.name] for row in TABLE_3)
-    wanted = {row.name: row.instances for row in TABLE_3}
+    expected = {row.name: row.instances for row in TABLE_3}
     yield Claim(
         place="table 3",
         words="100 nodes hold 20, 40, 200, 80 instances of A, B, C, D and no GPU is free",
         published=f"{GPUS * NODES} GPUs",
         ours=f"{', '.join(str(count) for count in counts[0].values())}: {gpus} GPUs",
-        verdict=Verdict.HOLDS if counts[0] == wanted and gpus == GPUS * NODES else Verdict.OPEN,
+        verdict=Verdict.HOLDS if counts[0] == expected and gpus == GPUS * NODES else Verdict.OPEN,
         run=run,
-        reason="" if counts[0] == wanted else "Not all pods found a place.",
+        reason="" if counts[0] == expected else "Not all pods found a place.",
     )
     first, last = counts[0], counts[max(counts)]
     steps = [counts[step] for step in sorted(counts)]
-    kept = all(a[name] <= b[name] for a, b in pairwise(steps) for name in ("A", "B"))
+    alike = all(a[name] <= b[name] for a, b in pairwise(steps) for name in ("A", "B"))
     yield Claim(
         place="figure 9",
         words="two scale-ups of workloads of high priority are met by instances of lower ones",
         published="a curve",
         ours=", ".join(f"{name} {first[name]} to {last[name]}" for name in first),
-        verdict=Verdict.HOLDS if kept and last["A"] > first["A"] and last["B"] > first["B"] else Verdict.OPEN,
+        verdict=Verdict.HOLDS if alike and last["A"] > first["A"] and last["B"] > first["B"] else Verdict.OPEN,
         run=run,
         reason="How many instances each asks for is not printed; ours are 20 of B, then 10 of A.",
     )

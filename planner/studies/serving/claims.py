@@ -131,7 +131,7 @@ def _alike(rows: Sequence[Mapping[str, str]], results: Results) -> Claim:
 
 def _finding(literal: Comparison, published: Comparison, results: Results) -> Claim:
     finding = published.finding
-    place, _, said = finding.published.partition(":")
+    place, _, figure = finding.published.partition(":")
     late_s = NEAREST_CONSTANTS["late_start_s"]
     reason = NOTES.get(finding.words, "")
     if published.holds:
@@ -145,7 +145,7 @@ def _finding(literal: Comparison, published: Comparison, results: Results) -> Cl
     return Claim(
         place=f"section {place.removesuffix(' and notebooks')}".replace("section 6.15", "figure 6.15"),
         words=f"{finding.words} ({'calibrated' if is_calibrated(published) else 'held out'})",
-        published=said.strip() or "so",
+        published=figure.strip() or "so",
         ours=f"{_against(published)}; literal: {_against(literal)}{'' if literal.holds else ', which does not hold'}",
         verdict=verdict,
         run=results.run(READINGS),

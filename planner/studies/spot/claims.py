@@ -50,14 +50,14 @@ def claims(results: Results) -> Iterator[Claim]:
 
 def _allocation(results: Results) -> Iterator[Claim]:
     rows, run = results.table(POLICIES), results.run(POLICIES)
-    for place, said, published, name in (
+    for place, statement, published, name in (
         ("figure 9", "GPUs allocated to guaranteed jobs, lent and unused ones among them", 68, "hp_percent"),
         ("figure 9", "GPUs allocated to guaranteed and spot jobs", 93, "all_percent"),
     ):
         ours = of(rows, name)
         yield Claim(
             place=place,
-            words=said,
+            words=statement,
             published=f"{published} %",
             ours=words(ours),
             verdict=Verdict.HOLDS if abs(ours.mean - published) <= max(1.0, ours.half or 0) else Verdict.CLOSE,
@@ -68,17 +68,17 @@ def _allocation(results: Results) -> Iterator[Claim]:
 
 def _evictions(results: Results) -> Iterator[Claim]:
     rows, run = results.table(POLICIES), results.run(POLICIES)
-    for said, published, name, unit in (
+    for statement, published, name, unit in (
         ("mean time of an eviction", "13 s", "eviction_mean_s", "s"),
         ("P95 of it", "48 s", "eviction_p95_s", "s"),
         ("evictions that end with SIGKILL", "below 5 %", "killed_percent", "%"),
     ):
         ours = of(rows, name)
-        wanted = float(published.split()[-2])
-        holds = ours.mean < wanted if unit == "%" else abs(ours.mean - wanted) <= max(0.5, ours.half or 0)
+        target = float(published.split()[-2])
+        holds = ours.mean < target if unit == "%" else abs(ours.mean - target) <= max(0.5, ours.half or 0)
         yield Claim(
             place="section 4.2",
-            words=said,
+            words=statement,
             published=published,
             ours=f"{ours.mean:.1f} ± {ours.half or 0:.1f} {unit}",
             verdict=Verdict.HOLDS if holds else Verdict.CLOSE,
@@ -91,7 +91,7 @@ def _sooner(results: Results) -> Iterator[Claim]:
     rows, run = results.table(POLICIES), results.run(POLICIES)
     loads = sorted({row["spot_load"] for row in rows}, key=float)
     changes = {load: change(rows, "spot_completion_mean_h", load) for load in loads}
-    inside = [load for load, one in changes.items() if abs(one.mean + PUBLISHED_SOONER) <= (one.half or 0)]
+    inside = [load for load, change in changes.items() if abs(change.mean + PUBLISHED_SOONER) <= (change.half or 0)]
     by_load = ", ".join(f"{changes[load].mean:+.0f} % at {100 * float(load):g} %" for load in loads)
     yield Claim(
         place="section 4.2",
@@ -118,9 +118,9 @@ def _sooner(results: Results) -> Iterator[Claim]:
 
 def _harvest(results: Results) -> Iterator[Claim]:
     supply, small = results.table(SUPPLY), results.table(SMALL)
-    own, counted = of(supply, HARVEST), of(supply, COUNTED)
+    plain, counted = of(supply, HARVEST), of(supply, COUNTED)
     steps = (
-        ("counting", own, counted),
+        ("counting", plain, counted),
         ("supply (spot jobs ask for 40 %)", counted, of(supply, COUNTED, load=MORE)),
         ("co-location", counted, of(supply, COUNTED, MIXED)),
         ("sizes (spot jobs of 1 GPU)", counted, of(small, COUNTED)),
@@ -131,7 +131,7 @@ def _harvest(results: Results) -> Iterator[Claim]:
         place="figure 16",
         words="lent GPU-hours that spot jobs use, on 60 servers of 8 GPUs, counted as the paper's scripts do",
         published=f"{PUBLISHED_HARVEST:g} %",
-        ours=f"{words(counted)} ({words(own)} of the GPU-hours)",
+        ours=f"{words(counted)} ({words(plain)} of the GPU-hours)",
         verdict=Verdict.EXPLAINED,
         run=results.run(SUPPLY),
         reason=f"Points that each reason closes alone: {closed}. Supply reaches 90 %, but with "

@@ -47,9 +47,9 @@ def claim(
     figures: Figures, stem: str, kind: str, words: str, published: str, ours: str, verdict: Verdict, reason: str = ""
 ) -> Claim:
     """A claim on a figure; `kind`: put in, or following from what was."""
-    said = ""
+    caveat = ""
     if kind == IN:
-        said = NO_TEST if verdict is Verdict.HOLDS else f"{NO_TEST} {BY_CHANCE}"
+        caveat = NO_TEST if verdict is Verdict.HOLDS else f"{NO_TEST} {BY_CHANCE}"
         verdict = Verdict.EXPLAINED if verdict is Verdict.OPEN else verdict
     return Claim(
         place=f"figure {int(stem.split('_')[1])}",
@@ -58,7 +58,7 @@ def claim(
         ours=ours,
         verdict=verdict,
         run=figures.results.run(f"{stem}_seed_0"),
-        reason=" ".join(part for part in (said, reason, MADE_UP) if part),
+        reason=" ".join(part for part in (caveat, reason, MADE_UP) if part),
     )
 
 

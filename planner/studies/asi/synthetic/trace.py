@@ -180,8 +180,8 @@ def _drawn_use(_pod: str, drawn: TraceJob, draws: np.random.Generator) -> PodUse
         memory=min(1.0, middle.memory * memory),
         gib_s=middle.gib_s * gib_s,
     )
-    one = drawn.job.gpus == 1 and drawn.model in CLASSICAL and drawn.job.kind is JobClass.HP
-    return PodUse(use=use, parts=one and draws.random() < PARTS)
+    single = drawn.job.gpus == 1 and drawn.model in CLASSICAL and drawn.job.kind is JobClass.HP
+    return PodUse(use=use, parts=single and draws.random() < PARTS)
 
 
 def _cpu_only(servers: Sequence[Server], draws: np.random.Generator) -> tuple[float, ...]:
@@ -233,11 +233,11 @@ def _cpu_rows(stays: Sequence[Stay], servers: Sequence[Server], ratios: Sequence
             cores[stay.place] += stay.drawn.job.cpus
     for place, server in enumerate(servers):
         kind = server.kind
-        asked = min(ratios[place] * max(cores[place], 8.0), kind.cpus - cores[place])
-        if asked >= 1:
+        cpus_of_job = min(ratios[place] * max(cores[place], 8.0), kind.cpus - cores[place])
+        if cpus_of_job >= 1:
             yield (
                 f"cpu-{server.name},cpu-{server.name},{server.name},made-up,Running,{kind.gpu},{kind.gpus},{kind.cpus},"
-                f"HP,other,unknown,false,0,0,{int(asked)},,,,0.4,0.4,true"
+                f"HP,other,unknown,false,0,0,{int(cpus_of_job)},,,,0.4,0.4,true"
             )
 
 

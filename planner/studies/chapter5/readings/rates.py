@@ -114,11 +114,11 @@ class Reader:
 
         longest = float(self.workload.max_output_tokens)
         if Point.BATCH not in self.reading:
-            most = fitting(self._midpoints, longest)
-            whole = np.minimum(np.floor(np.maximum(most, 0)), LARGEST_BATCH)
-            return np.where(most >= 1, np.maximum(whole - whole % BATCH_STEP, BATCH_STEP), 0.0)
-        most = np.minimum(fitting(self._ends, longest), LARGEST_BATCH)
-        batch = np.maximum(most - np.mod(most, BATCH_STEP), BATCH_STEP)
+            limit = fitting(self._midpoints, longest)
+            floor = np.minimum(np.floor(np.maximum(limit, 0)), LARGEST_BATCH)
+            return np.where(limit >= 1, np.maximum(floor - floor % BATCH_STEP, BATCH_STEP), 0.0)
+        limit = np.minimum(fitting(self._ends, longest), LARGEST_BATCH)
+        batch = np.maximum(limit - np.mod(limit, BATCH_STEP), BATCH_STEP)
         return np.where(batch <= fitting(self._midpoints, float(round(self.workload.mean_output_tokens))), batch, 0.0)
 
     @property

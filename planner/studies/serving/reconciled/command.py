@@ -66,8 +66,8 @@ def _attempt_words(attempt: "Attempt") -> str:
 
 
 def _run_words(run: "ReadRun") -> str:
-    mine = run.seed_run
-    return f"{run.reading}, {mine.policy}, seed {mine.seed}: {mine.figures.met_percent:.2f} % in time"
+    seed_run = run.seed_run
+    return f"{run.reading}, {seed_run.policy}, seed {seed_run.seed}: {seed_run.figures.met_percent:.2f} % in time"
 
 
 def _show(readings: list[dict[str, str]], attempts: "list[Attempt]") -> None:
@@ -89,5 +89,5 @@ def _show(readings: list[dict[str, str]], attempts: "list[Attempt]") -> None:
     screen.show_table("Published figures", ("", "Published", *(of.value for of in means)), figures)
     findings = findings_by_reading(readings)
     pairs = zip(*findings.values(), strict=True)
-    held = [(rows[0].finding.words, *("yes" if row.holds else "no" for row in rows)) for rows in pairs]
-    screen.show_table("Findings that hold", ("", *(of.value for of in findings)), held)
+    verdicts = [(rows[0].finding.words, *("yes" if row.holds else "no" for row in rows)) for rows in pairs]
+    screen.show_table("Findings that hold", ("", *(of.value for of in findings)), verdicts)

@@ -70,9 +70,9 @@ def calibration_csv(attempts: Iterable[Attempt]) -> bytes:
 def readings_csv(runs: Iterable[ReadRun]) -> bytes:
     """A row a run with its figures of merit."""
     rows = (
-        [run.reading.value, mine.policy, mine.seed, *(getattr(mine.figures, name) for name in FIGURE_NAMES)]
+        [run.reading.value, seed_run.policy, seed_run.seed, *(getattr(seed_run.figures, name) for name in FIGURE_NAMES)]
         for run in runs
-        for mine in (run.seed_run,)
+        for seed_run in (run.seed_run,)
     )
     return csv_table(READINGS_COLUMNS, rows)
 
@@ -86,9 +86,9 @@ def misses_csv(runs: Iterable[ReadRun]) -> bytes:
         columns = run.seed_run.run.requests
         late = missed(columns)
         for place, (name, *_) in enumerate(DNNS):
-            mine = columns.model == place
-            first = late & mine & (columns.arrival_s < FIRST_S)
-            counts = (int(mine.sum()), int((late & mine).sum()), int(first.sum()))
+            of_model = columns.model == place
+            first = late & of_model & (columns.arrival_s < FIRST_S)
+            counts = (int(of_model.sum()), int((late & of_model).sum()), int(first.sum()))
             rows.append([run.reading.value, run.seed_run.seed, name, *counts])
     return csv_table(MISSES_COLUMNS, rows)
 
