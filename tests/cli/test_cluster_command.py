@@ -57,7 +57,7 @@ def test_show_prints_the_page(planner: Command, made: Path) -> None:
     assert "## Fragmentation" in answer.out
     document = planner("cluster", "show", made, "--json").json
     assert sum(one["gpus"] for one in document["classes"]) == 432
-    assert document["fragments"][0] == {"gpus": 1, "stranded": 0, "fit": 288}
+    assert document["fragments"][0] == {"gpus": 1, "stranded": 0, "fit": 288, "share": 0.0}
 
 
 def test_show_tells_what_keeps_pods_from_idle_gpus(planner: Command, made: Path) -> None:

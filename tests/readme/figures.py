@@ -187,7 +187,7 @@ DERIVED: dict[str, list[tuple[str, Value]]] = {
 
 T = "tests/readme/test_results.py::"
 M = "tests/readme/test_told_figures.py::"
-MIXING = "tests/readme/test_mixing.py::"
+MIXING = "tests/readme/test_mixed_fleets.py::"
 READ = "tests/studies/test_told_readings.py::"
 FLEET = "tests/readme/test_fleet_guide.py::"
 G = "tests/studies/test_told_in_guide.py::"
