@@ -20,12 +20,12 @@ class Setup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedLevel:
-    """A figure of the paper as mean and spread: throughput and total deviation (requests/s)."""
+    """A figure of the paper as mean and spread: throughput and, where it has it, total deviation (requests/s)."""
 
     rate_rps: float
     rate_spread_rps: float
-    deviation_rps: float
-    deviation_spread_rps: float
+    deviation_rps: float | None = None
+    deviation_spread_rps: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +41,13 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """Cases, each searched `trials` times. `figures` show it; `values_are_ours` where the paper does not print them."""
+    """Cases, each searched `trials` times; `figures` show it."""
 
     name: str
     figures: tuple[str, ...]
     parameter: str
     trials: int
     cases: tuple[Case, ...]
-    values_are_ours: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -99,10 +99,8 @@ def _published(outcome: CaseOutcome) -> list[str]:
     level = outcome.case.published
     if level is None:
         return [NONE, NONE]
-    return [
-        f"{level.rate_rps:g} ± {level.rate_spread_rps:g}",
-        f"{level.deviation_rps:g} ± {level.deviation_spread_rps:g}",
-    ]
+    deviation = NONE if level.deviation_rps is None else f"{level.deviation_rps:g} ± {level.deviation_spread_rps:g}"
+    return [f"{level.rate_rps:g} ± {level.rate_spread_rps:g}", deviation]
 
 
 def _around(spread: Spread) -> str:
@@ -155,8 +153,8 @@ def _experiment(study: Study, outcome: ExperimentOutcome) -> Iterator[str]:
     shown = [figure for figure in experiment.figures if figure in study.figures]
     yield f"## {_plural(shown)}: {experiment.name} (requests/s)"
     yield _settings(outcome)
-    header = [escaped(experiment.parameter), "Ours", "Min–max", "Exact optimum", "CPU-seconds a trial"]
-    yield table(header, [_row(case_outcome) for case_outcome in outcome.cases], "rrrrr")
+    header = [escaped(experiment.parameter), "Ours", "Min–max", "Exact optimum", "Paper", "CPU-seconds a trial"]
+    yield table(header, [_row(case_outcome) for case_outcome in outcome.cases], "rrrrrr")
 
 
 def _plural(figures: list[str]) -> str:
@@ -169,6 +167,7 @@ def _row(outcome: CaseOutcome) -> list[str]:
         _around(outcome.final),
         f"{rate(outcome.final.low)}–{rate(outcome.final.high)}",
         _optimum(outcome.optimum),
+        _published(outcome)[0],
         significant(outcome.cpu_s.mean),
     ]
 
@@ -188,10 +187,9 @@ def _settings(outcome: ExperimentOutcome) -> str:
         f"{name} {value}" for name, value in fixed.items() if not experiment.parameter.startswith(name)
     )
     fleet = ", ".join(f"{count} {escaped(gpu)}" for gpu, count in gpus)
-    ours = " The paper does not print the values swept; these are ours." if experiment.values_are_ours else ""
     return (
         f"{fleet}; {escaped(experiment.cases[0].setup.workload)}; {counted(experiment.trials, 'trial')}, "
-        f"{counted(search.iterations, 'iteration')}, {settings}.{ours}"
+        f"{counted(search.iterations, 'iteration')}, {settings}."
     )
 
 
