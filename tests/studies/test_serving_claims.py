@@ -45,9 +45,12 @@ def test_every_figure_and_finding_has_a_verdict() -> None:
     assert len(listed) == len(PUBLISHED) + 8 + len(FINDINGS)
     assert [claim.words.rpartition(" (")[0] for claim in listed[-len(FINDINGS) :]] == [row.words for row in FINDINGS]
     assert all(claim.reason for claim in listed if claim.verdict is not Verdict.HOLDS)
+    raw = RESULTS.table("readings")
     verdicts = [claim.verdict for claim in listed[-len(FINDINGS) :]]
     told = f"Of the findings {verdicts.count(Verdict.OPEN)} are open, {verdicts.count(Verdict.CLOSE)} come close"
     assert told in GUIDE
+    literal, published = (int(_holding(row, raw, of)) for of, row in findings_by_reading(raw).items())
+    assert literal == published + 1, "told in the guide"
     assert Verdict.EXPLAINED not in verdicts
 
 

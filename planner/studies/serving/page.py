@@ -190,7 +190,7 @@ ROWS = (
 )
 """Figures of the page, in its order, and what they are called."""
 
-COMPARISON_HEADER = ("Finding of the thesis", "Published", "Here", "Holds")
+COMPARISON_HEADER = ("Finding of the thesis", "Published", "Here", "Same order")
 
 
 def serving_page(
