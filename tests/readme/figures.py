@@ -220,7 +220,7 @@ HELD: dict[str, dict[str, str]] = {
     },
     "README": {
         "| fleet, Azure trace |": M + "test_the_tables_of_sure_fleets_are_those_that_were_measured",
-        "In its semantics the search here reaches": T + "test_the_readme_repeats_the_guides_figures",
+        "In its semantics the proven optima are": T + "test_the_readme_repeats_the_guides_figures",
         "But 256 H800 of that price": T + "test_the_readme_repeats_the_guides_figures",
         "over the best uniform fleet, 1.19 on": T + "test_the_readme_repeats_the_guides_figures",
         "The best choice for that rent serves": MIXING + "test_the_readme_tells_what_mixing_is_worth",

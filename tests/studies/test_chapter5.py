@@ -101,7 +101,7 @@ def test_numbers_asked_for_stand_over_the_papers() -> None:
     assert {one.trials for one in asked.values()} == {2}
     assert {case.search.iterations for one in asked.values() for case in one.cases} == {3}
     assert {case.search.batch_size for case in asked["skew range"].cases} == {5}
-    assert [case.search.batch_size for case in asked["batch size"].cases] == [1, 2, 4, 8, 16]
+    assert [case.search.batch_size for case in asked["batch size"].cases] == [2, 4, 8, 16]
     seeds = [search.seed for _, (_, search) in searches(asked["skew range"])]
     assert seeds == [7, 8] * 3
 

@@ -19,7 +19,7 @@ PROPORTIONAL = (0.75, 1.25)  # exponents of batch size that count as proportiona
 HALVES = (0.4, 0.6)
 MUCH_SLOWER = 2.0
 NO_BETTER = 0.01  # a lead up to this share is none
-CLEARLY_LESS = 0.5
+CLEARLY_LESS = 0.9  # of the other's best; the thesis says "at over half the throughput", its own runs 0.36
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +63,10 @@ def _mixed_beats_uniform(results: _Found) -> Answer:
         exact = [_ratio(_exact(outcome), _exact(uniform)) for outcome in mixed]
         published = [_ratio(_published(outcome), _published(uniform)) for outcome in mixed]
         judged = ratios if any(math.isnan(ratio) or ratio == 0 for ratio in exact) else exact
-        holds = holds and max(judged) > 1
+        holds = holds and min(judged) > 1
         numbers.append(
-            f"{workload}: a/c {ratios[0]:.2f}, b/c {ratios[1]:.2f} (optima {exact[0]:.2f}, {exact[1]:.2f}; paper "
-            f"{published[0]:.2f}, {published[1]:.2f})"
+            f"{workload}: searched a/c {ratios[0]:.2f}, b/c {ratios[1]:.2f} (optima {exact[0]:.2f}, {exact[1]:.2f}; "
+            f"paper {published[0]:.2f}, {published[1]:.2f})"
         )
     return holds, "; ".join(numbers)
 
@@ -274,7 +274,7 @@ def _mean_and_spread(outcome: CaseOutcome) -> str:
 
 
 _STATEMENTS: tuple[tuple[str, str, Callable[[_Found], Answer]], ...] = (
-    ("table5.1", "A mixed fleet is faster than a uniform one of the same price.", _mixed_beats_uniform),
+    ("table5.1", "Both mixed fleets serve more than 128 H200 of the same price.", _mixed_beats_uniform),
     ("5.1", "Every class of islands can prefill, not every one can decode.", _all_prefill_not_all_decode),
     ("5.2", "Many islands prefill and few decode: prefill is the bottleneck.", _prefill_is_the_bottleneck),
     ("5.3", "The islands' work follows the mix of lengths precisely.", _follows_the_mix),
@@ -284,7 +284,7 @@ _STATEMENTS: tuple[tuple[str, str, Callable[[_Found], Answer]], ...] = (
     ("5.7", "A wider skew range is marginally better.", _wider_is_marginally_better),
     ("5.8", "Every doubling of the least island size about halves the throughput.", _doubling_halves),
     ("5.9", "Larger batches find more throughput (direct, SAASBO).", _rises_with_batch_size),
-    ("5.9", "The direct encoding reaches less than half of the divider's throughput.", _direct_is_clearly_worse),
+    ("5.9", "The direct encoding performs significantly worse than the divider.", _direct_is_clearly_worse),
     ("5.10", "SAASBO is not better than standard BO.", _saasbo_is_not_better),
     ("5.11", "SAASBO is much slower than standard BO.", _saasbo_is_much_slower),
     ("5.12", "More slots find more throughput.", _rises_with_slots),

@@ -8,10 +8,14 @@ from planner.studies.papers.records import Claim, Results, Run, Verdict
 
 MIXES, GIVEN, READINGS = "mixes", "given", "readings"
 """Raw tables of `planner study mixes` and of `planner study readings`, with and without the thesis's runs."""
+ROUNDING_RPS = 1.0
+"""The table has whole requests/s."""
 CLAIMED = {CODE: 1.4, CONVERSATION: 1.2}
 """Times as much as 128 H200 (sections 5.1 and 5.6)."""
 MIXED, _, UNIFORM = FLEETS
 NAMES = {CODE: "code", CONVERSATION: "conversation"}
+
+OWN = "the thesis's own layouts, read as its code reads (requests/s)"
 
 Rows = Sequence[Mapping[str, str]]
 
@@ -26,8 +30,8 @@ def table_claims(results: Results) -> Iterator[Claim]:
         rates = [min(float(row["prefill_rps"]), float(row["decode_rps"])) for row in rows]
         deviations = [float(row["deviation_rps"]) for row in rows]
         run = results.run(GIVEN)
-        yield _cell(f"{fleet}, {NAMES[trace]}: R_total, requests/s", published[:2], rates, run)
-        yield _cell(f"{fleet}, {NAMES[trace]}: D_total, requests/s", published[2:], deviations, run)
+        yield _cell(f"{fleet}, {NAMES[trace]}: R_total of {OWN}", published[:2], rates, run)
+        yield _cell(f"{fleet}, {NAMES[trace]}: D_total of {OWN}", published[2:], deviations, run)
     yield from _ours(results.table(READINGS), results.run(READINGS))
 
 
@@ -57,7 +61,7 @@ def _mixing(trace: str, rows: Rows, run: Run) -> Iterator[Claim]:
         place="section 5.6",
         words=f"A mixed fleet serves more than a uniform one of the same price ({NAMES[trace]}).",
         published=f"{claimed:g}",
-        ours=f"{ratio:.2f} over the best uniform fleet, {rival} ({best:.1f} requests/s)",
+        ours=f"{'' if ahead else 'not so: '}{ratio:.2f} over the best uniform fleet, {rival} ({best:.1f} requests/s)",
         verdict=Verdict.HOLDS if ahead else Verdict.EXPLAINED,
         run=run,
         reason="" if ahead else f"The thesis compares with 128 H200 alone; {rival} cost the same and serve more.",
@@ -68,15 +72,15 @@ def _cell(words: str, published: Sequence[float], values: Sequence[float], run: 
     """The mean over trials, and how far the farthest lies from it, which the table has as its spread."""
     mean = sum(values) / len(values)
     spread = max(abs(value - mean) for value in values)
-    holds = abs(mean - published[0]) <= published[1]
+    holds = max(abs(mean - published[0]), abs(spread - published[1])) <= ROUNDING_RPS
     return Claim(
         place="table 5.1",
         words=words,
         published=f"{published[0]:g} ± {published[1]:g}",
         ours=f"{mean:.1f} ± {spread:.1f}",
-        verdict=Verdict.HOLDS if holds else Verdict.OPEN,
+        verdict=Verdict.HOLDS if holds else Verdict.CLOSE,
         run=run,
-        reason="" if holds else "The thesis's own layouts under its own reading give another figure.",
+        reason="" if holds else f"Off by {mean - published[0]:+.1f}, the spread by {spread - published[1]:+.1f}.",
     )
 
 
@@ -85,15 +89,16 @@ def _ours(rows: Rows, run: Run) -> Iterator[Claim]:
     for (fleet, trace), published in PUBLISHED.items():
         rates = {row["reading"]: float(row["rate_rps"]) for row in rows if cell_of(row) == (fleet, trace)}
         ours, theirs = rates["ours"], rates["all"]
+        short = 100 * (1 - published[0] / theirs)
         yield Claim(
             place="table 5.1",
-            words=f"{fleet}, {NAMES[trace]}: R_total in our reference mode, the proven optimum.",
+            words=f"{fleet}, {NAMES[trace]}: R_total of the best layout in our reference mode, proven to 0.5 %.",
             published=f"{published[0]:g} ± {published[1]:g}",
             ours=f"{ours:.1f}; {theirs:.1f} as the thesis's code reads its chapters",
             verdict=Verdict.EXPLAINED,
             run=run,
-            reason=f"{len(rates) // 2 - 1} points are read otherwise; its searches end "
-            f"{100 * (1 - published[0] / theirs):.0f} % below what its reading allows.",
+            reason=f"Its reading, in {len(rates) // 2 - 1} points another, accounts for {ours - theirs:.0f} of "
+            f"{ours - published[0]:.0f} requests/s; its searches end {short:.0f} % below what it allows.",
         )
 
 

@@ -9,9 +9,10 @@ from planner.studies.papers.records import Claim, Paper, Verdict
 
 HEADER = ("Of", "The document says", "Published", "Ours", "Verdict", "Why", "Run")
 _ABOUT = (
-    "Five documents gave this planner its methods. Each figure that they publish stands here beside what comes out of "
-    "the code, computed from the raw results of long runs (`planner study papers` writes this page; the results lie in "
-    "a folder a study of `planner/studies`). `holds`: as published. `close`: short of it, by what is shown. "
+    "Five documents gave this planner its methods. Figures of theirs that our code can compute stand here beside what "
+    "comes out of it, from the raw results of long runs (`planner study papers` writes this page; the results lie in a "
+    "folder a study of `planner/studies`); what they measured in production, on GPUs of theirs, does not. "
+    "`holds`: as published. `close`: short of it, by what is shown. "
     "`explained`: another figure, for a reason that is shown. `open`: another figure that nobody can explain from what "
     "is published. The commands of the runs and their CPU-seconds stand below each table."
 )

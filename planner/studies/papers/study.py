@@ -10,32 +10,32 @@ from planner.studies.papers.results import ResultsFolder
 
 PAPERS = (
     Paper(
-        title="Heterogeneous MoE serving",
+        title="Scheduling of Distributed LLM Serving on Heterogeneous GPUs",
         reference="N. Rignall, 2025, chapter 5 (`planner study chapter5`)",
         studies=("chapter5",),
     ),
     Paper(
-        title="Power- and fragmentation-aware online scheduling",
+        title="Power- and Fragmentation-aware Online Scheduling for GPU Datacenters",
         reference="F. Lettich et al., PWR (`planner study pwr`)",
         studies=("policies",),
     ),
     Paper(
-        title="Topology-aware preemption",
+        title="Topology-aware Preemptive Scheduling for Co-located LLM Workloads",
         reference="P. Zhang et al., Baichuan, FlexTopo (`planner simulate preemption`)",
         studies=("preemption",),
     ),
     Paper(
-        title="Large production AI clusters",
+        title="Heterogeneity at Hyperscale",
         reference="S. Li et al., Alibaba ASI, OSDI 2026, spot, moves (`planner simulate spot`, `... defragmentation`)",
         studies=("spot", "defragmentation"),
     ),
     Paper(
-        title="Large production AI clusters, on a made-up trace",
+        title="Heterogeneity at Hyperscale, on a made-up trace",
         reference="The same. Synthetic: what was put in is no test; what follows is (`planner study asi --synthetic`)",
         studies=("asi",),
     ),
     Paper(
-        title="Measuring and improving resource utilization",
+        title="Measuring and improving resource utilization in a Kubernetes cluster serving AI inference tasks",
         reference="P. Blinowski, S. Mrozicki, S. Potrzebowski, K. Wąsowski, 2024 (`planner study warsaw`). Constants "
         "that it leaves open were searched so that what is marked `calibrated` comes out; what is marked `held out` "
         "played no part. `literal`: its text at its word, constants of our own",
