@@ -342,6 +342,8 @@ HELD: dict[str, dict[str, str]] = {
         "| six days that count": G + "test_defragmentation_is_told_as_its_raw_results_have_it",
         "| the thesis | `literal` | `published` |": "tests/studies/test_serving_claims.py::"
         "test_the_guide_tells_what_the_raw_results_have",
+        "Of the findings 4 are open, 3 come close": "tests/studies/test_serving_claims.py::"
+        "test_every_figure_and_finding_has_a_verdict",
         "| spot jobs ask for": G + "test_the_spot_table_is_told_as_its_runs_have_it",
         "| | lent GPU-hours used": G + "test_what_is_used_of_lent_gpus_is_told_as_its_runs_have_it",
         "| read as the thesis's code has it": READ + "test_every_reading_is_in_the_raw_results_and_in_the_guide",

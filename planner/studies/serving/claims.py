@@ -30,21 +30,19 @@ BY_MODEL = {
 }
 """Misses per 100 requests of each model, in the notebook."""
 
-_LATE = (
-    "The longest completion is that of requests that came before the simulator sent any: with quantum logic it is that "
-    "late start, {late:.3g} s, already, and nothing can be shorter."
-)
-_TRACE = (
-    "More than half is the late start; the rest hangs on the minutes in which each model was asked for: not published."
-)
-NOTES: Mapping[str, str] = {
-    "Quantum logic misses fewer deadlines than Round Robin": "By far more than slightly: see plain Round Robin's "
-    "longest completion.",
-    "Deadlines as order miss fewer than quanta per model": "By little: quantum logic and quanta per model gain more.",
-}
-"""What must be said of a finding that holds."""
+SLIGHT_POINTS = 3.0
+"""Of 100 requests, what a `slight` change of misses is at most: less than twice the 1.6 that section 6.6 calls one."""
 
+MISSES_STEPS = (("rr", "rr-quantum"), ("rr-starvation", "rr-model-quantum"), ("rr-model-quantum", "rr-deadline"))
+"""Changes of Round Robin after which the thesis has fewer misses, in its order."""
+
+_LATE = (
+    "It goes the other way. Requests that came before the simulator sent any wait for its late start, {late:.3g} s, a "
+    "constant that we fitted and the thesis does not print."
+)
 _UNKNOWN = "No constant that we tried reaches it with the others, and the thesis does not print enough to tell why."
+_TRACE = "The minutes in which each model was asked for are not published; that they explain it is not shown."
+_GUESS = "That the notebook's 857.81 s is the full Round Robin's is our guess: it says Round Robin, no more."
 
 
 def claims(results: Results) -> Iterator[Claim]:
@@ -53,10 +51,10 @@ def claims(results: Results) -> Iterator[Claim]:
     for row in PUBLISHED:
         yield _figure(row, rows, results)
     yield from _held_out(rows, results)
-    yield _alike(rows, results)
+    yield from _curves(rows, results)
     findings = findings_by_reading(rows)
     for literal, published in zip(findings[Reading.LITERAL], findings[Reading.PUBLISHED], strict=True):
-        yield _finding(literal, published, results)
+        yield _finding(literal, published, rows, results)
 
 
 def _figure(row: PublishedFigure, rows: Sequence[Mapping[str, str]], results: Results) -> Claim:
@@ -69,7 +67,7 @@ def _figure(row: PublishedFigure, rows: Sequence[Mapping[str, str]], results: Re
         ours=f"{_spread(ours)}; literal: {number_words(literal)}",
         verdict=_nearness(fmean(ours), row.value),
         run=results.run(READINGS),
-        reason=_off(fmean(ours), row.value),
+        reason=" ".join(filter(None, (_off(fmean(ours), row.value), _GUESS if row.name == f"{FULL}.load_s" else ""))),
     )
 
 
@@ -88,7 +86,7 @@ def _held_out(rows: Sequence[Mapping[str, str]], results: Results) -> Iterator[C
             words=words,
             published=number_words(value),
             ours=_spread(ours),
-            verdict=verdict if verdict is not Verdict.OPEN else Verdict.EXPLAINED,
+            verdict=verdict,
             run=results.run(name),
             reason=_off(fmean(ours), value) if verdict is not Verdict.OPEN else _TRACE,
         )
@@ -108,44 +106,105 @@ def _held_out(rows: Sequence[Mapping[str, str]], results: Results) -> Iterator[C
     )
 
 
-def _alike(rows: Sequence[Mapping[str, str]], results: Results) -> Claim:
-    """Section 6.3 beside section 6.4, which do not go together here."""
-    plain, clockwork = (
-        fmean(_values(rows, Reading.PUBLISHED, policy, "completion_p50_s")) for policy in ("rr", "clockwork")
-    )
+def _curves(rows: Sequence[Mapping[str, str]], results: Results) -> Iterator[Claim]:
+    """What the thesis says of curves of completion, of which the raw tables have a few points."""
+
+    def point(policy: str, name: str) -> float:
+        return fmean(_values(rows, Reading.PUBLISHED, policy, f"completion_{name}_s"))
+
     long = [float(row["quantum_s"]) for row in results.table(CALIBRATION) if float(row["rr.completion_max_s"]) > LONG_S]
-    holds = abs(plain / clockwork - 1) <= CLOSE_WITHIN
-    return Claim(
-        place="section 6.3",
-        words="Plain Round Robin completes as Clockwork does, half of the requests within, s (held out)",
-        published="similarly",
-        ours=f"{number_words(plain)} against {number_words(clockwork)}",
-        verdict=Verdict.HOLDS if holds else Verdict.EXPLAINED,
-        run=results.run(READINGS),
-        reason=""
-        if holds
-        else f"Of all that were tried, quanta of at most {max(long):g} s alone have its longest completion above "
-        f"{LONG_S:g} s, as section 6.4 says, and then it loads for most of its time.",
+    short = (
+        f"Of all that were tried, quanta of at most {max(long):g} s alone have plain Round Robin's longest completion "
+        f"above {LONG_S:g} s, as section 6.4 says, and then it loads for most of its time; why not in the thesis is "
+        "unknown."
     )
+    for section, words, published, other in (
+        ("6.3", "Plain Round Robin completes as Clockwork does", "performs similarly", "clockwork"),
+        ("6.4", "Quantum logic hardly helps most requests", "not much improvement in most of", "rr-quantum"),
+    ):
+        ours, theirs = point("rr", "p50"), point(other, "p50")
+        alike = abs(ours / theirs - 1) <= CLOSE_WITHIN
+        yield Claim(
+            place=f"section {section}",
+            words=f"{words}, half of the requests within, s (held out)",
+            published=f'"{published}"',
+            ours=f"{number_words(ours)} against {number_words(theirs)}",
+            verdict=Verdict.HOLDS if alike else Verdict.OPEN,
+            run=results.run(READINGS),
+            reason="" if alike else short,
+        )
+    pairs = {name: [point(of, name) for of in (FULL, "clockwork", "baseline")] for name in ("p50", "mean", "p99")}
+    below = all(values[0] < min(values[1:]) for name, values in pairs.items() if name != "p50")
+    yield Claim(
+        place="section 6.7",
+        words="By its curve, the full Round Robin outperforms Clockwork and Baseline (held out)",
+        published='"outperforms both"',
+        ours="; ".join(f"{name} {', '.join(map(number_words, values))} s" for name, values in pairs.items()),
+        verdict=Verdict.CLOSE if below else Verdict.OPEN,
+        run=results.run(READINGS),
+        reason="Means and P99 tell it, medians are the same; the raw tables have no more of the curve.",
+    )
+    for section, words, published in (
+        ("6.5", "Starvation tracking: more requests done under 30 s", "visible increase"),
+        ("6.6", "Quanta per model: more requests done in 2 to 10 s", "has increased"),
+    ):
+        yield Claim(
+            place=f"section {section}",
+            words=f"{words} (held out)",
+            published=f'"{published}"',
+            ours="not measured",
+            verdict=Verdict.OPEN,
+            run=results.run(READINGS),
+            reason="The raw tables have quantiles of completion, not how many lie within.",
+        )
 
 
-def _finding(literal: Comparison, published: Comparison, results: Results) -> Claim:
-    finding = published.finding
-    place, _, figure = finding.published.partition(":")
-    late_s = NEAREST_CONSTANTS["late_start_s"]
-    reason = NOTES.get(finding.words, "")
-    if published.holds:
-        verdict = Verdict.HOLDS
-    elif published.less - published.more <= LEVEL_WITHIN * published.less:
-        verdict, reason = Verdict.CLOSE, "Level, within a tenth."
-    elif finding.figure == "completion_max_s" and published.more <= late_s * (1 + LEVEL_WITHIN):
-        verdict, reason = Verdict.EXPLAINED, _LATE.format(late=late_s)
-    else:
-        verdict, reason = Verdict.OPEN, _UNKNOWN
+def judged(row: Comparison, rows: Sequence[Mapping[str, str]], reading: Reading) -> tuple[Verdict, str]:
+    """A finding's verdict under a reading: its direction, and by how much where the thesis says that."""
+    finding, gain = row.finding, row.more - row.less
+    if not row.holds:
+        if -gain <= LEVEL_WITHIN * row.less:
+            return Verdict.CLOSE, "Level, within a tenth."
+        late = _LATE.format(late=NEAREST_CONSTANTS["late_start_s"])
+        return Verdict.OPEN, late if finding.less == "rr-starvation" else _UNKNOWN
+
+    def values(policy: str, figure: str) -> list[float]:
+        return _values(rows, reading, policy, figure)
+
+    verdict, reason = Verdict.HOLDS, ""
+    for mark, amount, printed in (("70%", 100 * gain / row.more, 70.0), ("1.6 percentage", gain, 1.6)):
+        if mark in finding.published:
+            verdict = _nearness(amount, printed)
+            reason = f"By {number_words(amount)}: {_off(amount, printed)}" if verdict is not Verdict.HOLDS else ""
+    if "slight" in finding.published and gain > SLIGHT_POINTS:
+        verdict, reason = Verdict.OPEN, f"By {gain:.3g} of 100 requests, which is not slight."
+    if "biggest" in finding.published:
+        gains = [fmean(values(old, finding.figure)) - fmean(values(new, finding.figure)) for old, new in MISSES_STEPS]
+        if gain < max(gains):
+            cells = ", ".join(f"{of:.2g}" for of in gains)
+            verdict = Verdict.OPEN
+            reason = f"The last gains least of three, of 100 requests: quantum logic, per model, deadlines {cells}."
+    if "noticeably" in finding.published and gain < LEVEL_WITHIN * row.more:
+        pairs = zip(values(finding.less, finding.figure), values(finding.more, finding.figure), strict=True)
+        fewer = [less < more for less, more in pairs]
+        verdict = Verdict.OPEN
+        reason = f"Level over the whole trace, fewer with {sum(fewer)} of {len(fewer)} seeds; spikes are not measured."
+    if "percentile" in finding.published:
+        medians = [fmean(values(policy, "completion_p50_s")) for policy in (finding.less, finding.more)]
+        if medians[0] >= medians[1]:
+            verdict, reason = Verdict.CLOSE, f"Means alone: half are done within {medians[0]:.2g} s with either."
+    if (finding.less, finding.figure) == (FULL, "load_s"):
+        reason = _GUESS
+    return verdict, reason
+
+
+def _finding(literal: Comparison, published: Comparison, rows: Sequence[Mapping[str, str]], results: Results) -> Claim:
+    place, _, figure = published.finding.published.partition(":")
+    verdict, reason = judged(published, rows, Reading.PUBLISHED)
     return Claim(
-        place=f"section {place.removesuffix(' and notebooks')}".replace("section 6.15", "figure 6.15"),
-        words=f"{finding.words} ({'calibrated' if is_calibrated(published) else 'held out'})",
-        published=figure.strip() or "so",
+        place=f"section {place}".replace("section 6.15", "figure 6.15"),
+        words=f"{published.finding.words} ({'calibrated' if is_calibrated(published) else 'held out'})",
+        published=figure.strip(),
         ours=f"{_against(published)}; literal: {_against(literal)}{'' if literal.holds else ', which does not hold'}",
         verdict=verdict,
         run=results.run(READINGS),

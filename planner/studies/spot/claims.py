@@ -51,8 +51,8 @@ def claims(results: Results) -> Iterator[Claim]:
 def _allocation(results: Results) -> Iterator[Claim]:
     rows, run = results.table(POLICIES), results.run(POLICIES)
     for place, statement, published, name in (
-        ("figure 9", "GPUs allocated to guaranteed jobs, lent and unused ones among them", 68, "hp_percent"),
-        ("figure 9", "GPUs allocated to guaranteed and spot jobs", 93, "all_percent"),
+        ("figure 9", "GPUs allocated to guaranteed jobs, lent and unused ones among them (put in)", 68, "hp_percent"),
+        ("figure 9", "GPUs allocated to guaranteed and spot jobs (put in)", 93, "all_percent"),
     ):
         ours = of(rows, name)
         yield Claim(
@@ -62,16 +62,16 @@ def _allocation(results: Results) -> Iterator[Claim]:
             ours=words(ours),
             verdict=Verdict.HOLDS if abs(ours.mean - published) <= max(1.0, ours.half or 0) else Verdict.CLOSE,
             run=run,
-            reason="Asked for so: guaranteed and spot load are inputs, not effects of a policy.",
+            reason="No test: guaranteed and spot load are asked for so, and are no effect of a policy.",
         )
 
 
 def _evictions(results: Results) -> Iterator[Claim]:
     rows, run = results.table(POLICIES), results.run(POLICIES)
     for statement, published, name, unit in (
-        ("mean time of an eviction", "13 s", "eviction_mean_s", "s"),
-        ("P95 of it", "48 s", "eviction_p95_s", "s"),
-        ("evictions that end with SIGKILL", "below 5 %", "killed_percent", "%"),
+        ("mean time of an eviction (put in)", "13 s", "eviction_mean_s", "s"),
+        ("P95 of it (put in)", "48 s", "eviction_p95_s", "s"),
+        ("evictions that end with SIGKILL (put in)", "below 5 %", "killed_percent", "%"),
     ):
         ours = of(rows, name)
         target = float(published.split()[-2])
@@ -83,7 +83,7 @@ def _evictions(results: Results) -> Iterator[Claim]:
             ours=f"{ours.mean:.1f} ± {ours.half or 0:.1f} {unit}",
             verdict=Verdict.HOLDS if holds else Verdict.CLOSE,
             run=run,
-            reason="Drawn from a law that meets all three; how many there are is not.",
+            reason="No test: times are drawn from a law that was fitted to all three.",
         )
 
 
@@ -91,18 +91,21 @@ def _sooner(results: Results) -> Iterator[Claim]:
     rows, run = results.table(POLICIES), results.run(POLICIES)
     loads = sorted({row["spot_load"] for row in rows}, key=float)
     changes = {load: change(rows, "spot_completion_mean_h", load) for load in loads}
-    inside = [load for load, change in changes.items() if abs(change.mean + PUBLISHED_SOONER) <= (change.half or 0)]
-    by_load = ", ".join(f"{changes[load].mean:+.0f} % at {100 * float(load):g} %" for load in loads)
+    meant = abs(changes[LOAD].mean + PUBLISHED_SOONER) <= (changes[LOAD].half or 0)
+    by_load = ", ".join(
+        f"{changes[load].mean:+.0f} % at {100 * float(load):g} % ({of(rows, 'all_percent', load=load).mean:.0f} % "
+        "allocated)"
+        for load in loads
+    )
     yield Claim(
         place="section 4.2",
         words="spot jobs are done sooner than with random victims",
         published=f"-{PUBLISHED_SOONER:g} %",
         ours=words(changes[LOAD]),
-        verdict=Verdict.EXPLAINED if inside else Verdict.OPEN,
+        verdict=Verdict.HOLDS if meant else Verdict.OPEN,
         run=run,
-        reason=f"It grows with the spot load: {by_load}; -24 % lies within the interval at "
-        f"{', '.join(f'{100 * float(load):g} %' for load in inside) or 'none of them'}, and the paper's load is not "
-        "printed.",
+        reason=f"It grows with the spot load: {by_load}. The paper's 93 % allocated belongs to "
+        f"{100 * float(LOAD):g} %, where ours is {words(changes[LOAD])}; its jobs are not printed.",
     )
     hp = change(rows, "hp_completion_mean_h")
     yield Claim(
@@ -132,10 +135,10 @@ def _harvest(results: Results) -> Iterator[Claim]:
         words="lent GPU-hours that spot jobs use, on 60 servers of 8 GPUs, counted as the paper's scripts do",
         published=f"{PUBLISHED_HARVEST:g} %",
         ours=f"{words(counted)} ({words(plain)} of the GPU-hours)",
-        verdict=Verdict.EXPLAINED,
+        verdict=Verdict.HOLDS if abs(counted.mean - PUBLISHED_HARVEST) <= (counted.half or 0) else Verdict.OPEN,
         run=results.run(SUPPLY),
-        reason=f"Points that each reason closes alone: {closed}. Supply reaches 90 %, but with "
-        f"{of(supply, 'all_percent', load=MORE).mean:.1f} % of the GPUs allocated, where the paper has 93.",
+        reason=f"Points by which what we tried moves it: {closed}. The paper names none of them. Supply reaches 90 %, "
+        f"but with {of(supply, 'all_percent', load=MORE).mean:.1f} % of the GPUs allocated, where the paper has 93.",
     )
     yield from _as_told(results)
 

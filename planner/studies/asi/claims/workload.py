@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from planner.studies.asi.claims.figures import FOLLOWS, HOURS_A_DAY, IN, Figures, claim, near, spread
+from planner.studies.asi.synthetic.marginals import FIRST_DAY
+from planner.studies.asi.synthetic.trace import WEEKEND
 from planner.studies.papers.records import Claim, Verdict
 
 SELDOM, MOSTLY = 20, 50
@@ -41,6 +43,9 @@ def _types(figures: Figures) -> Iterator[Claim]:
         ", ".join(f"{name.split('_')[0]} {spread(values)}" for name, values in parts.items()),
         Verdict.HOLDS if max(parts["offline_inference"]) < SELDOM and min(parts["training"]) > MOSTLY else Verdict.OPEN,
     )
+    dev = figures.each(stem, "priorities", "HP", "dev")
+    words = "almost exclusively"
+    yield claim(figures, stem, IN, "guaranteed jobs of dev's GPU-hours", words, spread(dev), near(dev, 99, 3))
     stem = "figure_03_model_types"
     for model, job_type, published in (
         ("genai", "training", 71),
@@ -105,7 +110,7 @@ def _over_time(figures: Figures) -> Iterator[Claim]:
         "substantially more",
         f"training {more['training']:.2f}, online {more['online_inference']:.2f} times",
         Verdict.HOLDS if min(more.values()) > 1.05 else Verdict.CLOSE,
-        "Rates of arrival swing, jobs of hours smooth it.",
+        "More jobs come by day than at night, but jobs last for hours, which evens out what they ask for.",
     )
     use = {job_type: day["SM utilisation (%)", job_type] for job_type in ("online_inference", "training")}
     yield claim(
@@ -116,6 +121,20 @@ def _over_time(figures: Figures) -> Iterator[Claim]:
         "a picture",
         f"online {use['online_inference']:.2f}, training {use['training']:.2f} times by day",
         Verdict.HOLDS if use["online_inference"] > 1.5 and abs(use["training"] - 1) < 0.15 else Verdict.OPEN,
+    )
+    offline = figures.curve(stem, "SM utilisation (%)", "offline_inference")
+    week, weekend = (
+        fmean(y for x, y in offline if ((int(x) // HOURS_A_DAY - FIRST_DAY) % 7 in WEEKEND) is off)
+        for off in (False, True)
+    )
+    yield claim(
+        figures,
+        stem,
+        IN,
+        "SM utilisation of offline inference falls at the weekend",
+        "dropping sharply",
+        f"{week:.0f} % on weekdays, {weekend:.0f} % at the weekend",
+        Verdict.HOLDS if weekend < 0.75 * week else Verdict.OPEN,
     )
     stem = "figure_06_adoption"
     days = figures.curve(stem, "XPU-A", "HP")
@@ -128,7 +147,7 @@ def _over_time(figures: Figures) -> Iterator[Claim]:
         "2.5 times",
         f"{rise:.1f} times by day {days[-1][0]:.0f}",
         near([rise], 2.5, 0.3),
-        "Jobs that came before stay for a while.",
+        "Why is not known: jobs that came before stay for a while, which makes it less.",
     )
 
 
