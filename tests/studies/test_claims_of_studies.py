@@ -101,7 +101,7 @@ CASES = [
 
 
 def claim_of(read: Callable[..., object], results: Changed, words: str) -> Claim:
-    rows = [row for row in read(results) if row.words.startswith(words)]  # type: ignore[attr-defined]
+    rows: list[Claim] = [row for row in read(results) if row.words.startswith(words)]  # type: ignore[attr-defined]
     assert len(rows) == 1, words
     return rows[0]
 
