@@ -338,7 +338,6 @@ HELD: dict[str, dict[str, str]] = {
         "0.2 saves more than 7 % until": G + "test_power_savings_are_told_as_their_raw_results_have_them",
         "unrounded (`--semantics exact`)": G + "test_power_savings_are_told_as_their_raw_results_have_them",
         "On gpuspec10 the mixtures save": G + "test_power_savings_are_told_as_their_raw_results_have_them",
-        "falls by 0.8 points a percent": G + "test_power_savings_are_told_as_their_raw_results_have_them",
         "| six days that count": G + "test_defragmentation_is_told_as_its_raw_results_have_it",
         "| the thesis | `literal` | `published` |": "tests/studies/test_serving_claims.py::"
         "test_the_guide_tells_what_the_raw_results_have",

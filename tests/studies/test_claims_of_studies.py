@@ -10,6 +10,7 @@ from planner.studies.defragmentation.claims import claims as moves_claims
 from planner.studies.papers.records import Claim, Run, Verdict
 from planner.studies.papers.results import ResultsFolder
 from planner.studies.papers.study import FOLDER, RESULTS
+from planner.studies.policies.claims import claims as policy_claims
 from planner.studies.preemption.claims import claims as preemption_claims
 from planner.studies.spot.claims import claims as spot_claims
 
@@ -57,16 +58,36 @@ def calm(row: Mapping[str, str]) -> Mapping[str, str]:
 
 CASES = [
     (preemption_claims, "preemption", "table_4", halved_hits, "hit rate with FlexTopo (guaranteed)"),
-    (preemption_claims, "preemption", "table_4", halved_hits, "hit rate of standard preemption (spread"),
+    (preemption_claims, "preemption", "table_4", halved_hits, "hit rate of standard preemption, all GPUs"),
+    (preemption_claims, "preemption", "table_4", halved_hits, "guaranteed QoS: scheduling fails less"),
     (
         preemption_claims,
         "preemption",
-        "table_5_packed_left",
-        scaled("p90_sets", 3, workload="C", method="imp"),
-        "workload C, P90: saved by IMP",
+        "table_5",
+        scaled("p90_us", 1.5, workload="B", method="imp"),
+        "workload B, P90: saved by IMP",
     ),
+    (preemption_claims, "preemption", "table_5", scaled("p50_us", 0.5, method="imp"), "workload C with IMP closely"),
     (preemption_claims, "preemption", "table_5", scaled("p50_us", 9, method="standard"), "standard preemption is fast"),
     (preemption_claims, "preemption", "figure_10", scaled("time_us", 3, workload="C"), "a search for a B pod takes"),
+    (policy_claims, "policies", "default", scaled("power_saved_percent", 2, policy="dotprod"), "default: the three"),
+    (
+        policy_claims,
+        "policies",
+        "default",
+        scaled("grar", 0.99, arrived_percent="70"),
+        "default: no policy's GRAR is below 1 before 85",
+    ),
+    (policy_claims, "policies", "default", scaled("grar", 1.02, policy="pwr:0.9+fgd:0.1"), "GRAR, the GPU"),
+    (policy_claims, "policies", "gpuspec", scaled("power_saved_percent", 0.9), "gpuspec10, 0.05 PWR + 0.95 FGD, at 15"),
+    (policy_claims, "policies", "gpuspec", scaled("power_saved_percent", 0.8), "power saved by the three mixtures"),
+    (
+        policy_claims,
+        "policies",
+        "multigpu",
+        scaled("grar", 0.99, policy="pwr:0.2+fgd:0.8"),
+        "multigpu20, 0.2 PWR + 0.8 FGD, at 100",
+    ),
     (spot_claims, "spot", "policies", scaled("all_percent", 0.9), "GPUs allocated to guaranteed and spot"),
     (spot_claims, "spot", "policies", scaled("eviction_mean_s", 2), "mean time of an eviction"),
     (
@@ -107,7 +128,7 @@ CASES = [
 
 
 def claim_of(read: Callable[..., object], results: Changed, words: str) -> Claim:
-    rows = [row for row in read(results) if row.words.startswith(words)]  # type: ignore[attr-defined]
+    rows: list[Claim] = [row for row in read(results) if row.words.startswith(words)]  # type: ignore[attr-defined]
     assert len(rows) == 1, words
     return rows[0]
 

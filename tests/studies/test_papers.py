@@ -23,7 +23,9 @@ def folder(tmp_path: Path) -> Path:
     results = tmp_path / "chapter5" / "results"
     results.mkdir(parents=True)
     (results / "toss.csv").write_text("heads,tails\n3,1\n")
-    (results / "runs.csv").write_text("name,command,date,cpu_s\ntoss,planner toss | head,2026-11-27,1.25\n")
+    (results / "runs.csv").write_text(
+        "name,command,date,cpu_s\ntoss,planner toss | head,2026-11-27,1.25\nroll,planner roll,2026-11-26,2\n"
+    )
     return tmp_path
 
 
@@ -35,8 +37,9 @@ def tossed(verdict: Verdict, reason: str) -> SimpleNamespace:
         ours = f"{row['heads']} of {int(row['heads']) + int(row['tails'])}"
         run = results.run("toss")
         yield Claim(
-            place="table 1", words="Half | half", published="50 %", ours=ours, verdict=verdict, reason=reason, run=run
-        )
+            place="table 1", words="Half | half", published="50 %", ours=ours, verdict=verdict, reason=reason, run=run,
+            also=(results.run("roll"), run),
+        )  # fmt: skip
 
     return SimpleNamespace(claims=claims)
 
@@ -57,12 +60,14 @@ def test_a_claim_is_a_row_with_its_run(folder: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(study, "import_module", lambda _: tossed(Verdict.OPEN, "Too few."))
     claims = all_claims(folder)
     page = papers_page(claims)
-    assert "| table 1 | Half \\| half | 50 % | 3 of 4 | **open** | Too few. | 1 |" in page
+    assert "| table 1 | Half \\| half | 50 % | 3 of 4 | **open** | Too few. | 1, 2 |" in page
     assert "| 1 | `planner toss \\| head` | 2026-11-27 | 1.25 |" in page
+    assert "| 2 | `planner roll` | 2026-11-26 | 2.00 |" in page
     assert "| Made up | 1 | 0 | 0 | 0 | 1 |" in page
     (row,) = claim_rows(claims)
     assert row["ours"] == "3 of 4"
     assert row["verdict"] == "open"
+    assert row["also"] == "planner roll; planner toss | head"
 
 
 def test_another_figure_without_a_reason_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,7 +111,6 @@ def test_power_savings_are_told_as_their_raw_results_have_them() -> None:
     saved = [curves[s.trace, s.policy].saved for s in constrained]
     until = [last_above(s, curve) for s, curve in zip(constrained, saved, strict=True)]
     assert "until {}, {} and {} % of the capacity".format(*until) in STUDIES
-    assert {f"{curve[89] - curve[90]:.1f}" for curve in saved} == {"0.8"}
     light, _, heavy = ours(5, "multigpu50", 90)
     assert f"fall short by {4 - light:.1f} and {7 - heavy:.1f} points" in STUDIES
     by_equation = {

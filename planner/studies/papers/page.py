@@ -38,6 +38,7 @@ def claim_rows(claims: Mapping[Paper, Sequence[Claim]]) -> list[dict[str, object
             "verdict": claim.verdict.value,
             "reason": claim.reason,
             "command": claim.run.command,
+            "also": "; ".join(run.command for run in claim.also),
             "date": claim.run.date,
             "cpu_s": claim.run.cpu_s,
         }
@@ -71,7 +72,7 @@ def _claims_table(rows: Sequence[Claim]) -> str:
             *map(escaped, (claim.place, claim.words, claim.published, claim.ours)),
             f"**{claim.verdict.value}**",
             escaped(claim.reason),
-            numbers[claim.run.command],
+            ", ".join(numbers[command] for command in claim.commands),
         ]
         for claim in rows
     ]
@@ -80,7 +81,7 @@ def _claims_table(rows: Sequence[Claim]) -> str:
 
 def _runs_table(rows: Sequence[Claim]) -> str:
     """A row a command, by the number that the claims give it; what several tables came of ran once."""
-    runs = {claim.run.command: claim.run for claim in rows}
+    runs = {command: run for claim in rows for command, run in claim.commands.items()}
     cells = [
         [number, f"`{command}`".replace("|", "\\|"), runs[command].date, significant(runs[command].cpu_s)]
         for command, number in _numbers(rows).items()
@@ -90,4 +91,5 @@ def _runs_table(rows: Sequence[Claim]) -> str:
 
 def _numbers(rows: Sequence[Claim]) -> dict[str, str]:
     """A number for each command, in order of first mention."""
-    return {command: str(place) for place, command in enumerate(dict.fromkeys(row.run.command for row in rows), 1)}
+    ordered = dict.fromkeys(command for row in rows for command in row.commands)
+    return {command: str(place) for place, command in enumerate(ordered, 1)}

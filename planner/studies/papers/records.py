@@ -30,7 +30,7 @@ class Run:
 class Claim:
     """A row of the page. `place`: figure, table or section. `published` and `ours`: the figures in words, with units.
 
-    `reason` must say why where the verdict is not `holds`.
+    `reason` must say why where the verdict is not `holds`. `also`: other runs that the row's figures come from.
     """
 
     place: str
@@ -40,6 +40,12 @@ class Claim:
     verdict: Verdict
     run: Run
     reason: str = ""
+    also: tuple[Run, ...] = ()
+
+    @property
+    def commands(self) -> dict[str, Run]:
+        """All its runs by command, `run` first."""
+        return {run.command: run for run in (self.run, *self.also)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ def test_figures_whose_traces_are_given(planner: Command) -> None:
         for row in rows
         if (row["trace"], row["policy"]) == ("multigpu20", COMBINATIONS[0]) and 15 <= int(row["arrived_percent"]) <= 82
     )
-    assert f"| 5 | multigpu20 | pwr:0.05+fgd:0.95 | 15–82 | least saved, % | above 7 | {least:.1f} |" in page
+    assert f"| 5 | multigpu20 | pwr:0.05+fgd:0.95 | 15–82 | least saved, % | above 7 | {least:.2f} |" in page
     assert "| 5 | multigpu50 | pwr:0.2+fgd:0.8 | 15–90 | least saved, % | above 7 | – |" in page
     again = planner(*BARE, *FEW, *pods)
     assert (again.status, again.out) == (EXIT_BAD_INPUT, "")
