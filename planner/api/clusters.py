@@ -1,6 +1,7 @@
 """A cluster at hand: its nodes, who holds their GPUs, why idle ones cannot serve, and a cluster file of it."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,8 +106,9 @@ class ClusterAtHand:
         from planner.runs.publication import scenario_on
 
         saved = getattr(plan, "record", plan)
-        scenario = scenario_on(saved, self.record, saved.scenario.placement, self.inputs)
-        return report.repairs_table(pipeline.repairs(saved, scenario, limit)).frame({"lost_gpu_hours": float})
+        scenario = scenario_on(saved, self.record, replace(saved.scenario.placement, exchange=""), self.inputs)
+        numbers = {"repaired_rps": float, "lost_gpu_hours": float}
+        return report.repairs_table(pipeline.repairs(saved, scenario, limit)).frame(numbers)
 
     @cached_property
     def fragments(self) -> "pd.DataFrame":

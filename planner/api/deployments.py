@@ -226,15 +226,17 @@ class PlannedDeployment:
     ) -> "PlannedDeployment":
         """The plan on the nodes of a cluster (a file, what `planner.cluster` gives, or the record).
 
-        `settings`: the scenario's own where not given. Raises InputError where the cluster is not sound,
-        InfeasibleError where too little of the plan finds room.
+        `settings`: the scenario's own, but for an exchange, where not given. Raises InputError where the cluster is not
+        sound, InfeasibleError where too little of the plan finds room.
         """
         from planner import pipeline
         from planner.api.clusters import nodes_of
         from planner.runs.publication import scenario_on
 
         nodes, inputs = nodes_of(cluster)
-        scenario = scenario_on(self.record, nodes, settings or self.record.scenario.placement, inputs)
+        # an exchange is of where servers lay
+        settings = settings or replace(self.record.scenario.placement, exchange="")
+        scenario = scenario_on(self.record, nodes, settings, inputs)
         return PlannedDeployment(pipeline.place(self.record, scenario))
 
     @cached_property

@@ -236,8 +236,8 @@ class RepairKind(StrEnum):
 class Repair:
     """A single change. `rate_rps`: of the plan placed again, `rates_rps`: what each island could serve there.
 
-    `move` of a move; `pod` and `node` of an eviction, with the GPU-hours lost since its checkpoint (None: not known);
-    `exchange` as the key `placement.exchange` has it; `layout` of a layout.
+    `move` of a move; `pod` and `node` of an eviction, with the GPU-hours lost since its checkpoint (None: not known),
+    and its `turn` by the rule of victims; `exchange` as the key `placement.exchange` has it; `layout` of a layout.
     """
 
     kind: RepairKind
@@ -247,14 +247,15 @@ class Repair:
     pod: str = ""
     node: str = ""
     lost_gpu_hours: float | None = 0.0
+    turn: int = 0
     exchange: str = ""
     layout: Layout | None = None
 
     @property
-    def disturbs(self) -> tuple[int, float]:
-        """What it costs others, less being better: pods that go, pods that move and lost GPU-hours."""
+    def disturbs(self) -> tuple[int, int]:
+        """What it costs others, less being better: pods that go, pods that move, and of victims who is to go later."""
         rank = {RepairKind.EXCHANGE: 0, RepairKind.LAYOUT: 1, RepairKind.MOVE: 2, RepairKind.EVICTION: 3}
-        return rank[self.kind], self.lost_gpu_hours or 0.0
+        return rank[self.kind], self.turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

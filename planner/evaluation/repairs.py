@@ -1,18 +1,19 @@
 """Single changes that win back what topology costs a plan of pools: every one is tried by placing again.
 
-Moves of a pod, evictions of one, and exchanges of what two servers have of two nodes are enumerated, in the order of
-pods and nodes; `limit` of each kind are tried, and how many there are is told. Another layout has the GPUs of one pool
-in servers of half, a quarter or twice their size. A change is worth what the plan placed again serves more.
+Moves of a pod, evictions of one, and exchanges of what two servers have of two nodes are counted; `limit` of each kind
+are tried, moves of pods that lie near islands that lose first. Another layout has the GPUs of one pool in servers of
+half, a quarter or twice their size. A change is worth what the plan placed again serves more.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, islice
 
 from planner.defragmentation import replay
 from planner.domain import (
     BucketPool,
     Cluster,
+    ClusterNode,
     IslandClass,
     Layout,
     ObjectiveKind,
@@ -30,7 +31,7 @@ from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.exchanges import exchange_of, swapped
 from planner.evaluation.reaches import reaches_of
-from planner.placement import Fleet, may_go, place_around, prices_of
+from planner.placement import Allowance, Fleet, place_around, prices_of
 
 FELT = 5e-4
 """Of a rate: less is no gain, nor a loss."""
@@ -41,7 +42,6 @@ OTHER_SIZES = (0.5, 0.25, 2.0)
 
 Rates = tuple[float, dict[str, float]]
 """Of the plan, and of each island."""
-Change = Callable[[float, dict[str, float]], Repair]
 
 
 @dataclass(slots=True)
@@ -96,9 +96,9 @@ def repairs_of(
     repairs: list[Repair] = []
     tried: list[tuple[RepairKind, int, int]] = []
     for kind, changes in _KINDS.items():
-        every = list(changes(bench, losers)) if losers else []
-        tried.append((kind, min(limit, len(every)), len(every)))
-        repairs += filter(None, (change(bench, pose) for change in every[:limit]))
+        number, trials = changes(bench, losers) if losers else (0, ())
+        tried.append((kind, min(limit, number), number))
+        repairs += filter(None, (trial(bench, pose) for trial in islice(trials, limit)))
     return RepairReport(
         cluster=scenario.cluster.name,
         rate_rps=rate_rps,
@@ -124,9 +124,9 @@ def _best(island: str, rate_rps: float, ideal_rps: float, plan_rps: float, repai
             or of_island(repair) > max(rate_rps * (1 + FELT), FELT * ideal_rps)
         )
 
-    def rank(repair: Repair) -> tuple[float, float, int, float]:
-        disturbed, lost = repair.disturbs
-        return round(repair.rate_rps, 6), round(of_island(repair), 6), -disturbed, -lost
+    def rank(repair: Repair) -> tuple[float, float, int, int]:
+        disturbed, turn = repair.disturbs
+        return round(repair.rate_rps, 6), round(of_island(repair), 6), -disturbed, -turn
 
     best = max(filter(helps, repairs), key=rank, default=None)
     return IslandRepair(
@@ -139,77 +139,98 @@ def _best(island: str, rate_rps: float, ideal_rps: float, plan_rps: float, repai
 
 
 Trial = Callable[[Bench, Callable[[Scenario], Question]], Repair | None]
+Changes = tuple[int, Iterable[Trial]]
+"""How many there are, and each, made when it is tried."""
 
 
-def _moves(bench: Bench, _losers: Sequence[str]) -> Iterator[Trial]:
-    """Every pod with whole GPUs of the plan's types on every other node that has room for its copy."""
+def _parts_of(bench: Bench) -> Sequence[PlacedPart]:
+    """Where the pools lie; nowhere where they cannot be placed."""
+    try:
+        return place_pools(bench.pools, bench.question, bench.fleet).placement.parts
+    except InfeasibleError:
+        return ()
+
+
+def _moves(bench: Bench, losers: Sequence[str]) -> Changes:
+    """Every pod with whole GPUs of the plan's types on every other node that has GPUs for its copy: each pod in turn,
+    those on nodes and under switches of the losers first, to nodes under other switches first."""
     cluster, types = bench.question.scenario.cluster, {pool.gpu for pool in bench.pools}
     assert cluster is not None, "a plan is placed on a cluster"
-    gpu_of = {node.name: node.gpu for node in cluster.nodes}
-    overlap = DefragmentationSettings().overlap_hours
-    for pod in cluster.pods:
-        if not pod.gpu_count or pod.locked or not pod.gpus_known or gpu_of[pod.node] not in types:
-            continue
-        for node in cluster.nodes:
-            number = bench.fleet.number[node.name]
-            if node.gpu != gpu_of[pod.node] or node.name == pod.node or not bench.fleet.open[number]:
-                continue
-            held = {index for other in bench.fleet.pods_of.get(number, ()) for index in other.gpus}
-            free = [gpu.index for gpu in node.gpus if gpu.index not in held]
-            if len(free) >= pod.gpu_count:
-                move = Move(
-                    order=1,
-                    wave=1,
-                    step=1,
-                    pod=pod.key,
-                    source=pod.node,
-                    target=node.name,
-                    gpus=pod.gpu_count,
-                    gpu_indices=tuple(sorted(free)[: pod.gpu_count]),
-                    gpu_hours=overlap * pod.gpu_count,
-                )
-                if (after := _moved(cluster, move)) is not None:
-                    yield _move_trial(move, after)
+    node_of = {node.name: node for node in cluster.nodes}
+    near = {part.node for part in _parts_of(bench) if part.island in losers}
+    switches = {node_of[name].asw for name in near}
+
+    def far(pod: Pod) -> tuple[bool, bool]:
+        return pod.node not in near, node_of[pod.node].asw not in switches
+
+    pods = [
+        pod
+        for pod in sorted(cluster.pods, key=far)
+        if pod.gpu_count and not pod.locked and pod.gpus_known and node_of[pod.node].gpu in types
+    ]
+    free = {node.name: _free(bench, node) for node in sorted(cluster.nodes, key=lambda node: node.asw in switches)}
+    targets: dict[tuple[str, int], list[str]] = {}
+    for gpu, count in {(node_of[pod.node].gpu, pod.gpu_count) for pod in pods}:
+        targets[gpu, count] = [name for name in free if node_of[name].gpu == gpu and len(free[name]) >= count]
+
+    def each() -> Iterator[Trial]:
+        for turn in range(max(map(len, targets.values()), default=0)):
+            for pod in pods:
+                names = targets[node_of[pod.node].gpu, pod.gpu_count]
+                if turn < len(names) and names[turn] != pod.node:
+                    yield _move_trial(cluster, pod, names[turn], free[names[turn]][: pod.gpu_count])
+
+    able = {key: frozenset(names) for key, names in targets.items()}
+    keys = [(pod.node, (node_of[pod.node].gpu, pod.gpu_count)) for pod in pods]
+    return sum(len(able[key]) - (node in able[key]) for node, key in keys), each()
 
 
-def _moved(cluster: Cluster, move: Move) -> Cluster | None:
-    """The cluster after a move; None where it would not be safe."""
-    try:
-        return replay(cluster, (move,))
-    except InconsistentPlanError:
-        return None
+def _free(bench: Bench, node: ClusterNode) -> tuple[int, ...]:
+    """GPUs of a node that nobody holds; none of a node that takes no pods."""
+    number = bench.fleet.number[node.name]
+    held = {index for pod in bench.fleet.pods_of.get(number, ()) for index in pod.gpus}
+    return tuple(sorted({gpu.index for gpu in node.gpus} - held)) if bench.fleet.open[number] else ()
 
 
-def _move_trial(move: Move, after: Cluster) -> Trial:
-    def trial(bench: Bench, _pose: Callable[[Scenario], Question]) -> Repair:
+def _move_trial(cluster: Cluster, pod: Pod, target: str, gpu_indices: tuple[int, ...]) -> Trial:
+    def trial(bench: Bench, _pose: Callable[[Scenario], Question]) -> Repair | None:
+        move = Move(
+            order=1,
+            wave=1,
+            step=1,
+            pod=pod.key,
+            source=pod.node,
+            target=target,
+            gpus=pod.gpu_count,
+            gpu_indices=gpu_indices,
+            gpu_hours=DefragmentationSettings().overlap_hours * pod.gpu_count,
+        )
+        try:
+            after = replay(cluster, (move,))
+        except InconsistentPlanError:  # it would not be safe
+            return None
         rate, rates = bench.rates(Fleet.of(after))
         return Repair(kind=RepairKind.MOVE, rate_rps=rate, rates_rps=tuple(rates.items()), move=move)
 
     return trial
 
 
-def _evictions(bench: Bench, _losers: Sequence[str]) -> Iterator[Trial]:
-    """Every pod that may go for the islands, in the order of the scenario's rule."""
+def _evictions(bench: Bench, _losers: Sequence[str]) -> Changes:
+    """Every pod that the scenario's limits let go for the islands, in the order of its rule."""
     cluster, settings = bench.question.scenario.cluster, bench.question.scenario.placement
     assert cluster is not None, "a plan is placed on a cluster"
     types = {pool.gpu for pool in bench.pools}
     gpu_of = {node.name: node.gpu for node in cluster.nodes}
-    used_up = {budget.name for budget in cluster.disruption_budgets if not budget.allowed}
-    able = [
-        pod
-        for pod in cluster.pods
-        if may_go(pod, settings.priority)
-        and pod.gpu_count
-        and gpu_of[pod.node] in types
-        and pod.disruption_budget not in used_up
-    ]
+    allowance = Allowance.of(cluster, settings)
+    able = [pod for pod in cluster.pods if allowance.may_go(pod) and pod.gpu_count and gpu_of[pod.node] in types]
     prices = prices_of(able, settings, settings.victim_rule)
-    for pod in sorted(able, key=lambda pod: (prices[pod.key], pod.key)):
-        yield _eviction_trial(pod, replace(cluster, pods=tuple(other for other in cluster.pods if other is not pod)))
+    ordered = sorted(able, key=lambda pod: (prices[pod.key], pod.key))
+    return len(able), (_eviction_trial(cluster, pod, turn) for turn, pod in enumerate(ordered))
 
 
-def _eviction_trial(pod: Pod, after: Cluster) -> Trial:
+def _eviction_trial(cluster: Cluster, pod: Pod, turn: int) -> Trial:
     def trial(bench: Bench, _pose: Callable[[Scenario], Question]) -> Repair:
+        after = replace(cluster, pods=tuple(other for other in cluster.pods if other is not pod))
         rate, rates = bench.rates(Fleet.of(after))
         return Repair(
             kind=RepairKind.EVICTION,
@@ -218,35 +239,39 @@ def _eviction_trial(pod: Pod, after: Cluster) -> Trial:
             pod=pod.key,
             node=pod.node,
             lost_gpu_hours=bench.question.scenario.placement.lost_gpu_hours(pod),
+            turn=turn,
         )
 
     return trial
 
 
-def _exchanges(bench: Bench, losers: Sequence[str]) -> Iterator[Trial]:
+def _exchanges(bench: Bench, losers: Sequence[str]) -> Changes:
     """Every pair of servers' parts of two nodes that are alike, one of them of an island that loses; none where layouts
     are compared on nodes, whose servers have other names."""
     if bench.question.scenario.objective.kind.row.placed:
-        return
-    try:
-        parts = place_pools(bench.pools, bench.question, bench.fleet).placement.parts
-    except InfeasibleError:
-        return
-    for first, second in combinations(parts, 2):
-        if {first.island, second.island} & set(losers) and (word := exchange_of(first, second, bench.fleet)):
-            yield _exchange_trial(word, swapped(parts, first, second))
+        return 0, ()
+    parts = _parts_of(bench)
+    pairs = [
+        (word, first, second)
+        for first, second in combinations(parts, 2)
+        if {first.island, second.island} & set(losers) and (word := exchange_of(first, second, bench.fleet))
+    ]
+    return len(pairs), (_exchange_trial(word, parts, first, second) for word, first, second in pairs)
 
 
-def _exchange_trial(word: str, stays: Sequence[PlacedPart]) -> Trial:
+def _exchange_trial(word: str, parts: Sequence[PlacedPart], first: PlacedPart, second: PlacedPart) -> Trial:
     def trial(bench: Bench, _pose: Callable[[Scenario], Question]) -> Repair:
-        rate, rates = bench.rates(bench.fleet, stays)
+        rate, rates = bench.rates(bench.fleet, swapped(parts, first, second))
         return Repair(kind=RepairKind.EXCHANGE, rate_rps=rate, rates_rps=tuple(rates.items()), exchange=word)
 
     return trial
 
 
-def layouts_beside(bench: Bench, losers: Sequence[str]) -> Iterator[Trial]:
-    """Layouts with the GPUs of one pool that loses in servers of another size."""
+def layouts_beside(bench: Bench, losers: Sequence[str]) -> Changes:
+    """Layouts with the GPUs of one pool that loses in servers of another size; none where pools are chosen in draws,
+    which a search on nodes does not look at."""
+    if bench.question.scenario.chosen_in_draws:
+        return 0, ()
     rows = [(pool.gpu, pool.server.parallel.devices, pool.count) for pool in bench.pools]
     layouts = set[Layout]()
     for number, pool in enumerate(bench.pools):
@@ -256,7 +281,8 @@ def layouts_beside(bench: Bench, losers: Sequence[str]) -> Iterator[Trial]:
             if count:
                 changed = [*rows[:number], (pool.gpu, int(size), count), *rows[number + 1 :]]
                 layouts.add(Layout.of(IslandClass(gpu=g, size=s) for g, s, n in changed for _ in range(n)))
-    yield from (_layout_trial(layout) for layout in sorted(layouts, key=lambda layout: layout.label))
+    ordered = sorted(layouts, key=lambda layout: layout.label)
+    return len(ordered), map(_layout_trial, ordered)
 
 
 def _layout_trial(layout: Layout) -> Trial:
@@ -273,7 +299,7 @@ def _layout_trial(layout: Layout) -> Trial:
     return trial
 
 
-_KINDS: dict[RepairKind, Callable[[Bench, Sequence[str]], Iterator[Trial]]] = {
+_KINDS: dict[RepairKind, Callable[[Bench, Sequence[str]], Changes]] = {
     RepairKind.EXCHANGE: _exchanges,
     RepairKind.MOVE: _moves,
     RepairKind.EVICTION: _evictions,

@@ -79,7 +79,14 @@ def scenario_on(
         raise InputError(
             f"plan {old.name}: objective.kind placed: its layout was chosen for cluster "
             f"{old.cluster.name if old.cluster else '?'}, got {cluster.name}.",
-            hint="Plan the scenario again with the other cluster.",
+            hint="Plan the scenario again with the other cluster, or set `objective: rate`, whose plans may be placed "
+            "on any.",
+        )
+    if old.objective.kind.row.placed and settings.exchange:
+        raise InputError(
+            f"plan {old.name}: placement.exchange: does not go with objective.kind placed, which compares layouts "
+            f"whose servers have other names, got {settings.exchange!r}.",
+            hint="Leave it out, or set `objective: rate` and plan again.",
         )
     earlier = tuple(item for item in old.inputs if item not in set(inputs))
     return replace(old, cluster=cluster, placement=settings, inputs=(*earlier, *inputs))

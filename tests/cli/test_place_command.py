@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import TINY, Command, untimed
 
+from planner.cli.cluster.repairing import repair_paths
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INFEASIBLE
 from planner.files import encode_plan, load_cluster, load_run
 from planner.placement import violations
@@ -184,6 +185,18 @@ def test_repairs_are_told_and_written(planner: Command, run: Path, cluster: Path
     answer = planner(*again, "--force", "--json")
     assert len(answer.json["repairs"]) == len((Path("mended") / "repairs.csv").read_text().splitlines()) - 1
     assert answer.json["loaded_w"] > 0
+    for out, folder, words in (
+        ((), "other", "goes with --out"),
+        (("--out", "fresh"), "fresh/other", "must lie outside"),
+        (("--out", "fresh"), str(run), "must lie outside"),
+        (("--out", "fresh", "--exchange", "a/0@x=b/0@y"), "other", "does not go with --repairs"),
+    ):
+        wrong = planner("place", run, "--cluster", cluster, *out, "--repairs", folder)
+        assert wrong.status == EXIT_BAD_INPUT
+        assert words in wrong.err
+    options = {"--qos": None, "--cpus-per-gpu": 0, "--preempt": True}
+    paths = repair_paths(run / "plan.json", cluster, Path("other"), Path("fresh"), options, "sglang")
+    assert (paths.run, paths.options, paths.engine) == (run, ("--cpus-per-gpu", "0", "--preempt"), "sglang")
     wrong = planner("place", run, "--cluster", cluster, "--out", "swapped", "--exchange", "a/0@x=b/0@y")
     assert wrong.status == EXIT_BAD_INPUT
     assert "placement.exchange" in wrong.err

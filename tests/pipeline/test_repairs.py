@@ -8,12 +8,12 @@ import pytest
 from pipeline_scenarios import bucketed
 from test_placing import cluster_of
 
+from planner.defragmentation import replay
 from planner.domain import Cluster, ObjectiveKind, ObjectiveSettings, Plan, Pod, Scenario, SearchMethod
-from planner.domain.defragmentation import Repair, RepairKind
+from planner.domain.defragmentation import Move, Repair, RepairKind
 from planner.errors import InfeasibleError, InputError
 from planner.evaluation.exchanges import exchange_of, swapped
-from planner.evaluation.repairs import NEAR, layouts_beside
-from planner.evaluation.repairs import Bench as LayoutBench
+from planner.evaluation.repairs import NEAR, Bench, _evictions, layouts_beside
 from planner.pipeline import place, plan, remade, repairs
 from planner.placement import Fleet
 from planner.proposing.feasibility import posed
@@ -105,6 +105,48 @@ def test_who_cannot_move_may_be_evicted_by_the_scenarios_rules(unplaced: Plan) -
         pods = (replace(stuck.pods[0], **kept), *stuck.pods[1:])
         tried = repairs(unplaced, there(unplaced, replace(stuck, pods=pods)), limit=1).tried
         assert [(kind, every) for kind, _, every in tried if kind is RepairKind.EVICTION] == [(RepairKind.EVICTION, 0)]
+    # the rule of placing itself: its limits, lost work that nobody knows, budgets that the cluster does not list
+    unknown = replace(stuck, pods=(replace(stuck.pods[0], checkpoint_age_s=None), *stuck.pods[1:]))
+    strange = replace(stuck, pods=(replace(stuck.pods[0], disruption_budget="gone"), *stuck.pods[1:]))
+    for nodes, limits in (
+        (stuck, {"most_victims": 0}),
+        (stuck, {"most_lost_gpu_hours": 1.9}),
+        (unknown, {"most_lost_gpu_hours": 9.0}),
+        (strange, {}),
+    ):
+        scenario = there(unplaced, nodes)
+        limited = replace(scenario, placement=replace(scenario.placement, preempt=True, **limits))
+        assert dict(row[::2] for row in repairs(unplaced, limited, limit=1).tried)[RepairKind.EVICTION] == 0
+
+
+def test_of_equal_evictions_that_of_known_work_and_low_priority_comes_first(unplaced: Plan) -> None:
+    """Three pods in the way of one server: whoever goes makes the same room."""
+    pods = tuple(
+        Pod(name=name, node="d-1", gpus=(k,), gpu_request=1, cpus=1.0, preemptible=True, priority=p, checkpoint_age_s=s)
+        for k, (name, p, s) in enumerate((("unknown", 5, None), ("near", 6, 0.0), ("little", 5, 360.0)))
+    )
+    bench = Bench(unplaced.outlook.pools, posed(there(unplaced, replace(NODES, pods=pods))), Fleet.of(NODES))
+    number, trials = _evictions(bench, ())
+    ordered = sorted((trial(bench, posed) for trial in trials), key=lambda repair: repair.disturbs)
+    assert (number, [repair.pod for repair in ordered]) == (3, ["default/little", "default/unknown", "default/near"])
+
+
+def test_moves_beside_islands_that_lose_are_tried_first_and_replayed_only_then(
+    unplaced: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = tuple(Pod(name=f"q{k}", node="g-0", gpus=(k,), gpu_request=1, cpus=1.0) for k in range(7))
+    far = cluster_of({"g": ("H20", 1)}).nodes
+    cluster = replace(NODES, nodes=(*NODES.nodes, *far), pods=(*others, *with_pods().pods))
+    replayed = []
+
+    def counted(cluster: Cluster, moves: tuple[Move, ...]) -> Cluster:
+        replayed.append(moves[0].pod)
+        return replay(cluster, moves)
+
+    monkeypatch.setattr("planner.evaluation.repairs.replay", counted)
+    tried = {kind: (tried, every) for kind, tried, every in repairs(unplaced, there(unplaced, cluster), limit=1).tried}
+    # each pod on every other node with as many GPUs free, counted by hand
+    assert (tried[RepairKind.MOVE], replayed) == ((1, 7 * 9 + 8), ["team/p"])
 
 
 def test_an_exchange_gives_two_servers_each_others_node(unplaced: Plan) -> None:
@@ -130,12 +172,12 @@ def test_an_exchange_gives_two_servers_each_others_node(unplaced: Plan) -> None:
 def test_another_layout_serves_what_it_promises(unplaced: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command that a layout is told with is a search that begins with it."""
     scenario = there(unplaced, with_pods())
-    bench = LayoutBench(unplaced.outlook.pools, posed(scenario), Fleet.of(with_pods()))
+    bench = Bench(unplaced.outlook.pools, posed(scenario), Fleet.of(with_pods()))
     islands = [pool.island for pool in unplaced.outlook.pools]
     # servers of half their size serve several percent less: no near layout, but for this test
-    assert not any(trial(bench, posed) for trial in layouts_beside(bench, islands))
+    assert not any(trial(bench, posed) for trial in layouts_beside(bench, islands)[1])
     monkeypatch.setattr("planner.evaluation.repairs.NEAR", 0.1)
-    promised = [repair for trial in layouts_beside(bench, islands) if (repair := trial(bench, posed))]
+    promised = [repair for trial in layouts_beside(bench, islands)[1] if (repair := trial(bench, posed))]
     best = max(promised, key=lambda repair: repair.rate_rps)
     assert best.layout is not None
     search = replace(scenario.search, iterations=1, batch_size=1, earlier=(best.layout,), method=SearchMethod.RANDOM)

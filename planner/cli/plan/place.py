@@ -52,7 +52,7 @@ def command(
     ] = "",
     repairs: Annotated[
         Path | None,
-        typer.Option(help="Folder for the single changes that win most back.", show_default=False),
+        typer.Option(help="Folder for the single changes that win most back; needs --out.", show_default=False),
     ] = None,
     engine: Annotated[
         str | None, typer.Option(help="Engine of the manifests. [default: that of RUN]", show_default=False)
@@ -66,15 +66,14 @@ def command(
     from dataclasses import replace
 
     from planner import files, pipeline
-    from planner.cli.cluster.repairing import repairs_at_hand
+    from planner.cli.cluster.repairing import repair_paths, repairs_at_hand
     from planner.runs import publication
     from planner.runs.publication import scenario_on
-    from planner.runs.replanning.repairing import RepairPaths
 
     def asked_for(settings: "PlacementSettings") -> "PlacementSettings":
         settings = _changed(settings, _qos(qos), cpus_per_gpu, priority, preempt=preempt)
         settings = _limited(settings, most_victims, most_lost_gpu_hours)
-        return replace(settings, most_moves=moves or settings.most_moves, exchange=exchange or settings.exchange)
+        return replace(settings, most_moves=moves or settings.most_moves, exchange=exchange)
 
     if fleet_folders.of_fleet(run):
         _refuse_of_fleet(repairs, exchange)
@@ -86,13 +85,22 @@ def command(
     settings = asked_for(saved.scenario.placement)
     nodes = files.load_cluster(cluster)
     scenario = scenario_on(saved, nodes, settings, (files.input_hash(cluster),))
-    paths = None if repairs is None else RepairPaths(run=run, cluster=cluster, folder=repairs)
+    options = {
+        "--qos": qos,
+        "--cpus-per-gpu": cpus_per_gpu,
+        "--preempt": preempt,
+        "--priority": priority,
+        "--most-victims": most_victims,
+        "--most-lost-gpu-hours": most_lost_gpu_hours,
+        "--moves": moves or None,
+    }
+    paths = None if repairs is None else repair_paths(run, cluster, repairs, out, options, engine or "")
     repaired = repairs_at_hand(saved, scenario, paths, force=force)
     try:
         placed = pipeline.place(saved, scenario)
     except InfeasibleError:
         if repaired is not None:  # what may yet make room
-            repaired.show()
+            repaired.show(as_json=json)
         raise
     published = publication.publish(placed, engine=engine or files.engine_of(run))
     if out is None:

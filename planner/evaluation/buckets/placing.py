@@ -65,7 +65,7 @@ def place_pools(
     scenario, unplaced_rps = question.scenario, BucketService(question).priced(pools).rate_rps
     gpus = [item.gpu for item in scenario.inventory.items]
     watts = {gpu.name: (gpu.idle_w, gpu.max_w) for gpu in gpus}
-    remaining, first_shortfalls, advice, slow = list(pools), None, {}, Counter[str]()
+    remaining, first_shortfalls, advice, slow, alone = list(pools), None, {}, Counter[str](), list[BucketPool]()
     for _ in range(MOST_ATTEMPTS):
         demands = demands_of_pools(remaining, question)
         placement = place_around(stays, demands, fleet, scenario.placement, watts)
@@ -83,10 +83,10 @@ def place_pools(
         if not gives_up:
             break
         smaller = [_smaller(pool) if pool.island in gives_up else pool for pool in remaining]
-        remaining = _with_partners([pool for pool in smaller if pool.count])
-    placed = _with_partners([pool for pool in remaining if pool.island not in short | gives_up])
+        remaining = _with_partners([pool for pool in smaller if pool.count], alone)
+    placed = _with_partners([pool for pool in remaining if pool.island not in short | gives_up], alone)
     shortfalls = (*(first_shortfalls or ()), *_too_slow(pools, placed, slow))
-    shortfalls = (*shortfalls, *_left_alone(pools, placed, {row.island for row in shortfalls}))
+    shortfalls = (*shortfalls, *_left_alone(pools, alone, {row.island for row in shortfalls}))
     _require_service(pools, placed, shortfalls, placement)
     priced = BucketService(question, reaches).priced(placed)
     if not priced.rate_rps:
@@ -147,22 +147,25 @@ def _too_slow(
             )
 
 
-def _with_partners(pools: Sequence[BucketPool]) -> list[BucketPool]:
-    """Without those of one phase that nobody complements where mixed pools serve their bucket: they would be idle."""
+def _with_partners(pools: Sequence[BucketPool], alone: list[BucketPool]) -> list[BucketPool]:
+    """Without those of one phase that nobody complements where mixed pools serve their bucket: they would be idle, and
+    are added to `alone`."""
     phases: dict[tuple[int, int], set[Phase]] = defaultdict(set)
     for pool in pools:
         phases[pool.start, pool.end].add(pool.phase)
     halves = ({Phase.MIXED, Phase.PREFILL}, {Phase.MIXED, Phase.DECODE})
-    return [pool for pool in pools if pool.phase is Phase.MIXED or phases[pool.start, pool.end] not in halves]
+    idle = [pool for pool in pools if pool.phase is not Phase.MIXED and phases[pool.start, pool.end] in halves]
+    alone += idle
+    return [pool for pool in pools if pool not in idle]
 
 
 def _left_alone(
-    pools: Sequence[BucketPool], placed: Sequence[BucketPool], explained: Collection[str]
+    pools: Sequence[BucketPool], alone: Sequence[BucketPool], explained: Collection[str]
 ) -> Iterator[Shortfall]:
     """Pools that would have room, but nobody to work with."""
-    placed_islands = {pool.island for pool in placed}
+    islands = {pool.island for pool in alone}.difference(explained)
     for pool in pools:
-        if pool.island not in placed_islands and pool.island not in explained:
+        if pool.island in islands:
             reason = (
                 f"nobody is left to {'decode' if pool.phase is Phase.PREFILL else 'prefill'} what its servers do not"
             )

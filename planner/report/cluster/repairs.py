@@ -22,7 +22,7 @@ def repairs_section(repairs: RepairReport, commands: Mapping[Repair, Sequence[st
     if repairs.islands:
         blocks.append(table_of(_columns(repairs.rate_rps), repairs.islands).block("Islands that topology costs"))
         blocks += paragraphs(_tried(repairs))
-    for repair in repairs.each:
+    for repair in filter(commands.__contains__, repairs.each):
         blocks += paragraphs(f"**{_capital(_words(repair))}**, which {_gain(repair.rate_rps, repairs.rate_rps)}:")
         blocks += paragraphs("\n".join(("```bash", *commands[repair], "```")))
     return section("repairs", "Repairs", *blocks)
@@ -34,12 +34,17 @@ def repairs_table(repairs: RepairReport) -> Table[IslandRepair]:
         *fields("island", "rate_rps", "ideal_rps"),
         Column("kind", lambda row: row.repair.kind.value if row.repair else None),
         Column("repair", lambda row: _words(row.repair) if row.repair else None),
-        *fields("repaired_rps"),
+        Column("repaired_rps", _repaired),
         Column("plan_rps", lambda _: repairs.rate_rps),
         Column("plan_repaired_rps", lambda row: row.repair.rate_rps if row.repair else repairs.rate_rps),
         Column("lost_gpu_hours", lambda row: row.repair.lost_gpu_hours if row.repair else None),
     )
     return table_of(columns, repairs.islands)
+
+
+def _repaired(row: IslandRepair) -> float | None:
+    """What the island serves after the change; nothing of another layout, which has other islands."""
+    return None if row.repair and row.repair.layout else row.repaired_rps
 
 
 def _lead(repairs: RepairReport) -> str:
@@ -65,7 +70,7 @@ def _columns(plan_rps: float) -> tuple[Column[IslandRepair], ...]:
         Column("Could serve", lambda row: row.rate_rps, rate),
         Column("Under one switch", lambda row: row.ideal_rps, rate),
         Column("Best single change", of(_words), escaped, right=False),
-        Column("It then serves", lambda row: row.repaired_rps, rate),
+        Column("It then serves", lambda row: NONE if (served := _repaired(row)) is None else rate(served), str),
         Column("The plan", of(lambda repair: f"{rate(repair.rate_rps)} ({_change(repair.rate_rps, plan_rps)})"), str),
         Column("Costs", of(_costs), str, right=False),
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from planner import defragmentation, export, files, report
-from planner.domain import Cluster, Layout, ObjectiveKind, ObjectiveSettings, Scenario
+from planner.domain import Cluster, Layout, ObjectiveKind, ObjectiveSettings, Scenario, SearchMethod
 from planner.domain.defragmentation import (
     Defragmentation,
     DefragmentationSettings,
@@ -24,11 +24,14 @@ MOST_REPAIRS = 99
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairPaths:
-    """What a user typed: the run before it was placed, the cluster's file, and the folder of the repairs."""
+    """What a user typed: the run before it was placed, the cluster's file, and the folder of the repairs; the options
+    of placing and the engine, which hold for the commands too."""
 
     run: Path
     cluster: Path
     folder: Path
+    options: tuple[str, ...] = ()
+    engine: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,27 +43,29 @@ class WrittenRepairs:
 
 
 def written_repairs(repairs: RepairReport, scenario: Scenario, layout: Layout, paths: RepairPaths) -> WrittenRepairs:
-    """The repairs of a report on a scenario with a cluster, each once; `layout`: of the plan that is repaired.
+    """The first repairs of a report on a scenario with a cluster, each once; `layout`: of the plan that is repaired.
 
     Raises InputError where a name could not stand in a script.
     """
     commands: dict[Repair, tuple[str, ...]] = {}
     contents: dict[str, bytes] = {}
+    run = paths.run if paths.run.name not in ("", "..") else paths.run.resolve()
+    engine = ("--engine", paths.engine) if paths.engine else ()
     for repair in repairs.each[:MOST_REPAIRS]:
         name = f"{len(commands) + 1:02}-{repair.kind.value}"
-        folder, out = paths.folder / name, paths.run.with_name(f"{paths.run.name}-{name}")
+        folder, out = paths.folder / name, run.with_name(f"{run.name}-{name}")
         own_files, script = _files_of(repair, scenario, layout)
         contents |= {f"{name}/{file}": content for file, content in own_files.items()}
-        place = ("planner", "place", str(paths.run), "--out", str(out), "--cluster")
+        place = ("planner", "place", str(run), "--out", str(out), *paths.options, *engine, "--cluster")
+        anew = ("planner", "plan", str(folder / SCENARIO), "--out", str(out), *engine)
         if script:
-            again: tuple[str, ...] = (*place, str(folder / AFTER))
-            if scenario.objective.kind.row.placed:  # a plan that was chosen for other nodes is made anew
-                again = ("planner", "plan", str(folder / SCENARIO), "--out", str(out))
+            # a plan that was chosen for other nodes is made anew
+            again = anew if scenario.objective.kind.row.placed else (*place, str(folder / AFTER))
             commands[repair] = (shlex.join(("bash", str(folder / script))), shlex.join(again))
         elif repair.exchange:
             commands[repair] = (shlex.join((*place, str(paths.cluster), "--exchange", repair.exchange)),)
         else:
-            commands[repair] = (shlex.join(("planner", "plan", str(folder / SCENARIO), "--out", str(out))),)
+            commands[repair] = (shlex.join(anew),)
     return WrittenRepairs(commands=commands, files=contents)
 
 
@@ -79,7 +84,7 @@ def folder_names() -> list[str]:
 
 def _scenario_of(layout: Layout, scenario: Scenario, cluster: Cluster) -> bytes:
     """What plans such a layout on the cluster's nodes: a search that begins with it, and ends there."""
-    search = replace(scenario.search, iterations=1, batch_size=2, earlier=(layout,))
+    search = replace(scenario.search, method=SearchMethod.AUTO, iterations=1, batch_size=2, earlier=(layout,))
     objective = ObjectiveSettings(kind=ObjectiveKind.PLACED)
     placement = replace(scenario.placement, exchange="")
     posed = replace(scenario, objective=objective, search=search, placement=placement, cluster=cluster)
