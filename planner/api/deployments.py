@@ -234,7 +234,6 @@ class PlannedDeployment:
         from planner.runs.publication import scenario_on
 
         nodes, inputs = nodes_of(cluster)
-        # an exchange is of where servers lay
         settings = settings or replace(self.record.scenario.placement, exchange="")
         scenario = scenario_on(self.record, nodes, settings, inputs)
         return PlannedDeployment(pipeline.place(self.record, scenario))

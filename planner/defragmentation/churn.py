@@ -183,24 +183,20 @@ class _Churn:
         self.retry(now_h)
         return 100 * (1 - plan.after.not_full / plan.before.not_full) if plan.before.not_full else None
 
-    def sample(self, hour: int, vacated: int, moves: int, moved_gpus: int) -> ChurnSample:
-        """The cluster now; what was vacated and moved before this hour."""
+    def levels(self) -> dict[str, int]:
+        """The cluster now, by the names of a sample."""
         cluster = self.cluster
         sizes = [len(node.gpus) for node in cluster.nodes]
         empty = [size for size, idle in zip(sizes, cluster.idle_gpus, strict=True) if size and idle == size]
         idle_pairs = zip(cluster.idle_gpus, cluster.idle_cpus, strict=True)
-        return ChurnSample(
-            hour=hour,
-            held_gpus=sum(sizes) - sum(cluster.idle_gpus),
-            not_full=sum(gpus > 0 for gpus in cluster.idle_gpus),
-            empty=len(empty),
-            empty_gpus=sum(empty),
-            placeable=sum(gpus >= SLOT_GPUS and cpus >= SLOT_CPUS for gpus, cpus in idle_pairs),
-            waiting_gpus=sum(task.gpus for task in self.waiting),
-            vacated=self.vacated - vacated,
-            moves=self.moves - moves,
-            moved_gpus=self.moved_gpus - moved_gpus,
-        )
+        return {
+            "held_gpus": sum(sizes) - sum(cluster.idle_gpus),
+            "not_full": sum(gpus > 0 for gpus in cluster.idle_gpus),
+            "empty": len(empty),
+            "empty_gpus": sum(empty),
+            "placeable": sum(gpus >= SLOT_GPUS and cpus >= SLOT_CPUS for gpus, cpus in idle_pairs),
+            "waiting_gpus": sum(task.gpus for task in self.waiting),
+        }
 
 
 def simulate_churn(
@@ -216,20 +212,28 @@ def simulate_churn(
     settings = replace(settings or DefragmentationSettings(), seed=seed, states=0)
     churn, series, reductions = _Churn(turnover, settings), list[ChurnSample](), list[float]()
     coming, place, due, runs = turnover.coming, 0, 1.0, 0
+    while place < len(coming) and coming[place].submit_h <= 0:
+        churn.come(coming[place])
+        place += 1
+    first = churn.levels()
     for hour in range(1, turnover.hours + 1):
         while place < len(coming) and coming[place].submit_h < hour:
             churn.leave_until(coming[place].submit_h)
             churn.come(coming[place])
             place += 1
         churn.leave_until(hour)
-        before = churn.vacated, churn.moves, churn.moved_gpus
+        # Before the run: what the next tasks took of the last one's gain counts, not the instant after it alone.
+        mean = {name: (first[name] + level) / 2 for name, level in churn.levels().items()}
+        vacated, moves, moved_gpus = churn.vacated, churn.moves, churn.moved_gpus
         if every_hours is not None and hour >= due:
             reduction = churn.defragment(hour)
             due += every_hours
             if hour > turnover.warm_up_h:
                 runs += 1
                 reductions += [] if reduction is None else [reduction]
-        series.append(churn.sample(hour, *before))
+        first = churn.levels()
+        done = churn.vacated - vacated, churn.moves - moves, churn.moved_gpus - moved_gpus
+        series.append(ChurnSample(hour=hour, **mean, vacated=done[0], moves=done[1], moved_gpus=done[2]))
         if progress is not None:
             progress(hour / turnover.hours)
     figures = _figures(churn, turnover, series, runs, reductions)

@@ -1,4 +1,5 @@
-"""The most nodes of a small part that moves can vacate, and the fewest moves: every order of moves is looked at.
+"""The most nodes of a small part that moves can vacate, and the fewest moves: every order of moves that opens no empty
+node is looked at.
 
 | symbol | meaning | here |
 |---|---|---|
@@ -42,8 +43,9 @@ Room = tuple[int, float, float, frozenset[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimum:
-    """What the search says of a part: `works` that do better than those known (None: none do); no more nodes than
-    `bound` can be vacated; `proven`: nothing is better than the better of both."""
+    """What the search says of a part: `works` that do better than those known (None: none do); the nodes in use but
+    `bound` are too few for the tasks, in any arrangement, if one more goes; `proven`: no moves that open no empty node
+    are better than the better of both."""
 
     works: tuple[Chainwork, ...] | None
     bound: int
@@ -80,14 +82,17 @@ def best_moves(partition: Partition, vacated: int, moves: int, states: int) -> O
     for count in range(bound, vacated - 1, -1):
         search.work = states
         try:
-            order = search.order(count, moves if count == vacated else None)
+            goals = search.goals(count)
+            if not goals:
+                bound = count - 1  # nor do more nodes pack
+            order = search.order(goals, moves if count == vacated else None)
         except SolverError:
             open_counts.append(count)
             continue
         if order is not None or count == vacated:
             works = None if order is None else search.works(order)
-            return Optimum(works=works, bound=max((count, *open_counts)), proven=not open_counts)
-    return Optimum(works=None, bound=max((vacated, *open_counts)), proven=False)
+            return Optimum(works=works, bound=bound, proven=not open_counts)
+    return Optimum(works=None, bound=bound, proven=False)
 
 
 @dataclass(slots=True)
@@ -135,9 +140,12 @@ class _Search:
         if self.work < 0:
             raise SolverError("defrag: more states than may be looked at.", hint="Allow more states.")
 
-    def order(self, count: int, fewer_than: int | None) -> tuple[LocalMove, ...] | None:
-        """The fewest moves that vacate `count` nodes; None: there are none, or not `fewer_than` that many."""
-        goals = [nodes for nodes in combinations(bits_of(self.partition.goals), count) if self._packs(nodes)]
+    def goals(self, count: int) -> list[tuple[int, ...]]:
+        """Sets of so many nodes without which the others have room for every task."""
+        return [nodes for nodes in combinations(bits_of(self.partition.goals), count) if self._packs(nodes)]
+
+    def order(self, goals: list[tuple[int, ...]], fewer_than: int | None) -> tuple[LocalMove, ...] | None:
+        """The fewest moves that vacate one of the goals; None: there are none, or not `fewer_than` that many."""
         first = _missing(self.start, goals)
         if first is None:
             return None

@@ -17,10 +17,9 @@ import numpy as np
 
 from planner.defragmentation.boards import tolerated
 from planner.domain import Cluster, Pod
-from planner.domain.turnover import ChurnTask, Turnover
+from planner.domain.turnover import MOST_TASKS, ChurnTask, Turnover
 from planner.errors import InputError
 
-MOST_TASKS = 1_000_000
 Life = Callable[[], float]
 
 

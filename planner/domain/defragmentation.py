@@ -175,8 +175,8 @@ class Defragmentation:
 
     `problems`: what is contradictory in the cluster, in words; the pods that it is about are not moved. `left_out`:
     what no move was looked for, and why. `rounds` are IPC's, before any budget; `moves`, `steps` and `after` are within
-    it. `proven`: without a budget no order of moves vacates more nodes, or as many by fewer moves; `fewest_in_use`:
-    nodes with pods that no order of moves goes below (0: not asked).
+    it. `proven`: without a budget no order of moves that opens no empty node vacates more nodes, or as many by fewer
+    moves; `fewest_in_use`: of the nodes in use fewer cannot hold the pods, however they are moved (0: not asked).
     """
 
     cluster: str

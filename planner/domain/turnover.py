@@ -7,6 +7,9 @@ from planner.domain.cluster import ClusterNode, Pod, Taint
 from planner.domain.serving.levels import Spread
 from planner.errors import InputError
 
+MOST_TASKS = 1_000_000
+"""Of a simulation."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChurnTask:
@@ -43,17 +46,17 @@ class Turnover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChurnSample:
-    """The cluster at the end of an hour, and what happened in it. `not_full`: nodes with any idle GPU; `empty_gpus`: of
-    the empty nodes; `placeable`: nodes with eight idle GPUs and CPUs for a request of eight; `waiting_gpus` of tasks
-    without room."""
+    """The cluster on average over an hour (the mean of its first moment, after a run, and its last, before the next),
+    and what the run at its end did. `not_full`: nodes with any idle GPU; `empty_gpus`: of the empty nodes; `placeable`:
+    nodes with eight idle GPUs and CPUs for a request of eight; `waiting_gpus` of tasks without room."""
 
     hour: int
-    held_gpus: int
-    not_full: int
-    empty: int
-    empty_gpus: int
-    placeable: int
-    waiting_gpus: int
+    held_gpus: float
+    not_full: float
+    empty: float
+    empty_gpus: float
+    placeable: float
+    waiting_gpus: float
     vacated: int
     moves: int
     moved_gpus: int
@@ -97,9 +100,9 @@ class RhythmSettings:
     """Rhythms that are compared, in hours, the rarest first (`None`: never), over so many days and these seeds.
 
     `life_hours`: mean life of a pod, unless tasks are given with theirs. A rhythm is worth its moves where what it
-    frees is beyond doubt (the interval of 95 % is above 0), and each node-hour beyond the last one worth it takes
-    `most_moves_per_node_hour` at most. None: as many as hold no more GPU-hours twice, by old and new copies, than
-    whole nodes come free.
+    frees beyond the last one worth it is beyond doubt (the interval of 95 % is above 0), and each node-hour of that
+    takes `most_moves_per_node_hour` at most. None: its moves hold no more GPU-hours twice, by old and new copies, than
+    it frees.
     """
 
     every_hours: tuple[float | None, ...]
@@ -113,17 +116,20 @@ class RhythmSettings:
         rarer_first = all(rarer > oftener for rarer, oftener in pairwise(hours))
         limit = self.most_moves_per_node_hour
         written = ", ".join("never" if every is None else f"{every:g}" for every in self.every_hours)
-        for key, holds, rule, value in (
-            ("rhythms", len(hours) > 1 and hours[0] == float("inf"), "be never and others", written),
-            ("rhythms", rarer_first, "come with fewer hours each", written),
-            ("rhythms", min(hours, default=1.0) >= 1, "be an hour apart or more", written),
-            ("seeds", self.seeds and len({*self.seeds}) == len(self.seeds), "be one or more, each once", self.seeds),
-            ("days", 1 / 24 <= self.days <= 365, "be within an hour and 365 days", self.days),
-            ("hours of life", 0 < self.life_hours < float("inf"), "be above 0", self.life_hours),
-            ("moves a node-hour", (limit or 0) >= 0, "be 0 or more", limit),
+        seeds, rarest = self.seeds, max((every for every in self.every_hours if every is not None), default=0.0)
+        spell, enough = "Write never,168,24,6,1.", 2 <= len({*seeds}) == len(seeds)
+        for key, holds, rule, value, hint in (
+            ("rhythms", len(hours) > 1 and hours[0] == float("inf"), "be never and others", written, spell),
+            ("rhythms", rarer_first, "come with fewer hours each", written, spell),
+            ("rhythms", min(hours, default=1.0) >= 1, "be an hour apart or more", written, spell),
+            ("seeds", enough, "be two or more, each once: one has no interval", seeds, "Give 0-4."),
+            ("days", 1 / 24 <= self.days <= 365, "be within an hour and 365 days", self.days, "Give 14."),
+            ("days", 24 * self.days >= 2 * rarest, "have room for two runs of each rhythm", self.days, "Give more."),
+            ("hours of life", 0 < self.life_hours < float("inf"), "be above 0", self.life_hours, "Give 24."),
+            ("moves a node-hour", 0 <= (limit or 0) < float("inf"), "be finite, 0 or more", limit, "Leave it out."),
         ):
             if not holds:
-                raise InputError(f"Rhythms: {key} must {rule}, got {value}.", hint="Write never,168,24,6,1.")
+                raise InputError(f"Rhythms: {key} must {rule}, got {value}.", hint=hint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,9 +157,8 @@ class Rhythm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RhythmChoice:
-    """Rhythms of a cluster side by side, and the one `recommended`: the last that is worth its moves. `limit` on moves
-    a node-hour, derived from both kinds of GPU-hours unless `limited` by the user. `tasks` that came by a list (0: as
-    copies of the cluster's own pods)."""
+    """Rhythms of a cluster side by side, and the one `recommended`: the last that is worth its moves. `held_percent` on
+    average under never. `tasks` that came by a list (0: as copies of the cluster's own pods)."""
 
     cluster: str
     settings: RhythmSettings
@@ -162,7 +167,5 @@ class RhythmChoice:
     gpus: int
     held_percent: float
     tasks: int
-    limit: float
-    limited: bool
     rhythms: tuple[Rhythm, ...]
     recommended: float | None

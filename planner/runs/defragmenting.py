@@ -11,7 +11,7 @@ from planner.domain import Cluster, Qos
 from planner.domain.defragmentation import Defragmentation, DefragmentationSettings, Move, MoveAim
 from planner.domain.diagnosis import ChangeKind, ClusterDiagnosis, GpuRequest, RequestDiagnosis, UnlockingChange
 from planner.domain.turnover import ChurnFigures, ChurnTask, Rhythm, RhythmChoice, RhythmSettings
-from planner.errors import SolverError
+from planner.errors import InputError, SolverError
 from planner.files.plan.digests import sealed_text
 from planner.placement.diagnosis import diagnose
 from planner.processes.workers import Workers
@@ -159,8 +159,14 @@ def compare_rhythms(
 ) -> RhythmChoice:
     """The cluster's life under each rhythm, on the same tasks of each seed, and the last rhythm worth its moves.
 
-    InputError: nothing that comes and goes, tasks that fit nowhere, a cluster that contradicts itself.
+    InputError: nothing that comes and goes, tasks that fit nowhere or end early, a cluster that contradicts itself.
     """
+    last_h, hours = max((task.submit_h for task in tasks), default=float("inf")), HOURS_A_DAY * settings.days
+    if last_h < hours:
+        raise InputError(
+            f"tasks: must come for the {hours:g} hours that are simulated, the last comes after {last_h:g}.",
+            hint="Ask for fewer --days, or give more tasks.",
+        )
     lives = [
         (cluster, settings, moving, tasks, seed, every) for every in settings.every_hours for seed in settings.seeds
     ]
@@ -168,15 +174,13 @@ def compare_rhythms(
         figures = list(_Crew(workers, processes)(_life, lives))
     count = len(settings.seeds)
     by_rhythm = [figures[at : at + count] for at in range(0, len(figures), count)]
-    moves, gpus_moved = sum(row.moves for row in figures), sum(row.moved_gpus for row in figures)
     sizes = [len(node.gpus) for node in cluster.nodes if node.gpus]
-    twice = gpus_moved / moves * moving.overlap_hours if moves else 0.0
-    derived = sum(sizes) / len(sizes) / twice if twice else float("inf")
-    limit = derived if settings.most_moves_per_node_hour is None else settings.most_moves_per_node_hour
     rhythms: list[Rhythm] = []
+    reference: tuple[Rhythm, list[ChurnFigures]] | None = None
     for every, rows in zip(settings.every_hours, by_rhythm, strict=True):
-        reference = next((row for row in reversed(rhythms) if row.worth), None)
-        rhythms.append(_rhythm(every, rows, by_rhythm[0], reference, limit, moving.overlap_hours))
+        rhythms.append(_rhythm(every, rows, by_rhythm[0], reference, settings, moving.overlap_hours))
+        if rhythms[-1].worth:
+            reference = rhythms[-1], rows
     return RhythmChoice(
         cluster=cluster.name,
         settings=settings,
@@ -185,8 +189,6 @@ def compare_rhythms(
         gpus=sum(sizes),
         held_percent=spread([row.held_percent for row in by_rhythm[0]]).mean,
         tasks=len(tasks),
-        limit=limit,
-        limited=settings.most_moves_per_node_hour is not None,
         rhythms=tuple(rhythms),
         recommended=next(row.every_hours for row in reversed(rhythms) if row.worth),
     )
@@ -210,8 +212,8 @@ def _rhythm(
     every_hours: float | None,
     rows: Sequence[ChurnFigures],
     never: Sequence[ChurnFigures],
-    reference: Rhythm | None,
-    limit: float,
+    reference: tuple[Rhythm, Sequence[ChurnFigures]] | None,
+    settings: RhythmSettings,
     overlap_hours: float,
 ) -> Rhythm:
     """A rhythm beside never, and its step from the last one that was worth it."""
@@ -220,17 +222,25 @@ def _rhythm(
     pairs = list(zip(rows, never, strict=True))
     freed = spread([HOURS_A_DAY * (row.empty - base.empty) for row, base in pairs])
     moves = spread([row.moves / days for row in rows])
-    gain = freed.mean - (reference.freed.mean if reference else 0.0)
-    step = (moves.mean - reference.moves.mean) / gain if reference and gain > 0 else None
+    freed_gpu_hours = spread([HOURS_A_DAY * (row.empty_gpus - base.empty_gpus) for row, base in pairs]).mean
+    twice_gpu_hours = overlap_hours * spread([row.moved_gpus / days for row in rows]).mean
+    step, worth = None, reference is None
+    if reference:
+        last, others = reference
+        gain = spread([HOURS_A_DAY * (row.empty - base.empty) for row, base in zip(rows, others, strict=True)])
+        step = (moves.mean - last.moves.mean) / gain.mean if gain.mean > 0 else None
+        limit = settings.most_moves_per_node_hour
+        pays = twice_gpu_hours - last.twice_gpu_hours <= freed_gpu_hours - last.freed_gpu_hours
+        # A gain whose interval has 0 in it may be the seeds' alone.
+        worth = step is not None and (gain.low or 0.0) > 0 and (pays if limit is None else step <= limit)
     return Rhythm(
         every_hours=every_hours,
         empty=spread([row.empty for row in rows]),
         not_full=spread([row.not_full for row in rows]),
         freed=freed,
-        freed_gpu_hours=spread([HOURS_A_DAY * (row.empty_gpus - base.empty_gpus) for row, base in pairs]).mean,
+        freed_gpu_hours=freed_gpu_hours,
         moves=moves,
-        twice_gpu_hours=overlap_hours * spread([row.moved_gpus / days for row in rows]).mean,
+        twice_gpu_hours=twice_gpu_hours,
         step=step,
-        # A gain whose interval has 0 in it may be the seeds' alone.
-        worth=reference is None or (step is not None and step <= limit and (freed.low is None or freed.low > 0)),
+        worth=worth,
     )

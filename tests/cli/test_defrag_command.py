@@ -175,7 +175,7 @@ pods:
 def test_rhythms_are_compared(planner: Command, here: Path) -> None:
     """Printed, as JSON, and in a folder with all of it; by the pods' own copies and by a list of tasks."""
     write_cluster(synthesize(12, 3, 0.85, types=(NodeType(gpu="H800", share=1.0),)), Path("c.yaml"))
-    lines = ("submit_h,life_h,gpus,cpus,memory_gb,gpu", *(f"{at},9,{1 + at % 4},8,16,H800" for at in range(12)))
+    lines = ("submit_h,life_h,gpus,cpus,memory_gb,gpu", *(f"{at},9,{1 + at % 4},8,16,H800" for at in range(25)))
     Path("tasks.csv").write_text("\n".join(lines))
     options = ("--every", "never,12,3", "--days", 1, "--seeds", "0-1", "--processes", 1)
     answer = planner("defrag", "c.yaml", *options, "--out", "r")
@@ -189,7 +189,7 @@ def test_rhythms_are_compared(planner: Command, here: Path) -> None:
         pytest.approx(float(row["freed"]), rel=1e-6) for row in rows
     ]
     listed = planner("defrag", "c.yaml", *options, "--tasks", "tasks.csv", "--json").json
-    assert (document["tasks"], listed["tasks"]) == (0, 12)
+    assert (document["tasks"], listed["tasks"]) == (0, 25)
 
 
 @pytest.mark.parametrize(
@@ -199,11 +199,15 @@ def test_rhythms_are_compared(planner: Command, here: Path) -> None:
         (("--every", "6,never"), "rhythms must be never and others"),
         (("--every", "never,6", "--aim", "switch"), "--every: nodes are vacated, got --aim switch"),
         (("--tasks", "tasks.csv"), "--tasks: goes with --every"),
+        (("--life-hours", 3), "--life-hours: goes with --every"),
+        (("--every", "never,6", "--seed", 1), "--seed: is of one plan"),
+        (("--every", "never,6", "--tasks", "early.csv"), "must come for the 336 hours that are simulated"),
         (("--every", "never,6", "--tasks", "tasks.csv"), "row 2, column life_h must be a number above 0, got '0'"),
     ],
 )
 def test_rhythms_that_make_no_sense(planner: Command, example: Path, options: tuple[str, ...], words: str) -> None:
     Path("tasks.csv").write_text("submit_h,life_h,gpus,cpus\n0,1,1,1\n0,0,1,1\n")
+    Path("early.csv").write_text("submit_h,life_h,gpus,cpus\n0,1,1,1\n")
     answer = planner("defrag", example, *options, "--out", "r")
     assert (answer.status, Path("r").exists()) == (EXIT_BAD_INPUT, False)
     assert words in answer.err

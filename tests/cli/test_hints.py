@@ -29,6 +29,7 @@ ENGINES = ("export/engines/", "export/checking/", "export/targets/dynamo/checks.
 
 # module or folder -> commands that meet what it refuses; `--flag`: every command that has this flag
 SERVES: dict[str, str] = {
+    "cli/cluster/repairing.py": "place",
     "cli/assistants/": "mcp",
     "cli/program/shared_options.py": "--kubernetes",
     "cli/questions/options.py": "cheapest, buy, max",

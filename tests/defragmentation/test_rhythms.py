@@ -11,6 +11,7 @@ from planner.defragmentation import simulate_churn, turnover_of
 from planner.domain.defragmentation import DefragmentationSettings, MoveBudget
 from planner.domain.turnover import ChurnFigures, ChurnTask, RhythmChoice, RhythmSettings, Turnover
 from planner.errors import InputError
+from planner.replay.measures.columns import spread
 from planner.report.cluster.rhythms import rhythms_csv, rhythms_summary
 from planner.runs import defragmenting
 from planner.runs.defragmenting import compare_rhythms
@@ -33,15 +34,15 @@ def test_a_life_by_hand() -> None:
     life = Turnover(nodes=nodes, placed=((p, "a"), (q, "b")), coming=(r,), hours=10)
     never, once = (simulate_churn(life, 0, every) for every in (None, 100.0))
     assert [sample.empty for sample in never.series] == [0] * 10
-    assert [sample.waiting_gpus for sample in never.series] == [0, 0, 8, 8, *[0] * 6]
+    assert [sample.waiting_gpus for sample in never.series] == [0, 0, 4, 8, 4, *[0] * 5]
     assert (never.figures.host_wait_h, never.figures.moves, never.figures.moves_per_node) == (2.0, 0, None)
-    assert [sample.empty for sample in once.series] == [1, 1, *[0] * 8]
+    assert [sample.empty for sample in once.series] == [0, 1, 0.5, *[0] * 7]  # from the run on, until `r` comes
     assert [sample.waiting_gpus for sample in once.series] == [0] * 10
     assert (once.figures.host_wait_h, once.figures.moves, once.figures.moved_gpus, once.figures.runs) == (0.0, 1, 4, 1)
     assert once.figures.reduction_percent == 50.0
-    assert once.figures.empty_gpus == 1.6
+    assert once.figures.empty_gpus == 1.2
     warm = simulate_churn(replace(life, warm_up_h=2), 0, 100.0).figures
-    assert (warm.hours, warm.moves, warm.empty, warm.reduction_percent) == (8, 0, 0.0, None)
+    assert (warm.hours, warm.moves, warm.empty, warm.reduction_percent) == (8, 0, 0.5 / 8, None)
 
 
 def test_copies_keep_the_cluster_as_full_and_as_it_is() -> None:
@@ -92,6 +93,7 @@ def test_what_a_rhythm_brings_is_counted_on_the_same_tasks() -> None:
         for every in SETTINGS.every_hours
     }
     last = choice.rhythms[0]
+    others = runs[None]
     for row in choice.rhythms[1:]:
         mine, never = runs[row.every_hours], runs[None]
         freed = [24 * (a.empty - b.empty) for a, b in zip(mine, never, strict=True)]
@@ -102,19 +104,23 @@ def test_what_a_rhythm_brings_is_counted_on_the_same_tasks() -> None:
         gain = row.freed.mean - last.freed.mean
         step = None if gain <= 0 else (row.moves.mean - last.moves.mean) / gain
         assert row.step == (None if step is None else pytest.approx(step))
-        beyond_doubt = row.freed.low is not None and row.freed.low > 0
-        assert row.worth is (step is not None and step <= choice.limit and beyond_doubt)
-        last = row if row.worth else last
+        more = spread([a.empty - b.empty for a, b in zip(mine, others, strict=True)])
+        pays = row.twice_gpu_hours - last.twice_gpu_hours <= row.freed_gpu_hours - last.freed_gpu_hours
+        assert row.worth is (step is not None and pays and (more.low or 0) > 0)
+        last, others = (row, mine) if row.worth else (last, others)
     assert choice.recommended == last.every_hours is not None
-    rows = [figures for group in runs.values() for figures in group]
-    moved = sum(a.moved_gpus for a in rows) / sum(a.moves for a in rows)
-    assert choice.limit == pytest.approx(8 / (moved * 0.25))
 
 
 def test_steps_count_from_the_last_rhythm_that_was_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """By hand: free nodes more than never (two seeds, one day) and moves. Every 12 h frees less than every 24 h, every
-    3 h more on one seed alone; neither is worth its moves, nor what the next step counts from."""
-    lives = {None: ((0, 0), 0), 24.0: ((10, 10), 24), 12.0: ((5, 5), 100), 6.0: ((11, 11.2), 36), 3.0: ((0, 30), 40)}
+    3 h more than never beyond doubt, but not than every 6 h; neither is worth it, nor what a next step counts from."""
+    lives = {
+        None: ((0, 0), 0),
+        24.0: ((10, 10), 24),
+        12.0: ((5, 5), 100),
+        6.0: ((11, 11.02), 36),
+        3.0: ((12, 12.5), 40),
+    }
     some = simulate_churn(turnover_of(USED, 0, hours=1, life_hours=1), 0, None).figures
 
     def life(*task: object) -> ChurnFigures:
@@ -125,13 +131,27 @@ def test_steps_count_from_the_last_rhythm_that_was_worth_it(monkeypatch: pytest.
     choice = compared(every_hours=tuple(lives), seeds=(0, 1), most_moves_per_node_hour=1.0)
     assert [row.worth for row in choice.rhythms] == [True, True, False, True, False]
     steps = [row.step for row in choice.rhythms]
-    assert steps == [None, pytest.approx(0.1), None, pytest.approx(12 / 26.4), pytest.approx(4 / 93.6)]
+    assert steps == [None, pytest.approx(0.1), None, pytest.approx(12 / 24.24), pytest.approx(4 / 29.76)]
     assert choice.recommended == 6.0
+
+
+def test_without_a_limit_a_step_pays_in_gpu_hours_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What every 12 h frees beyond every 24 h are nodes of one GPU: 24 GPU-hours a day, for 100 held twice."""
+    lives = {None: (0, 0, 0), 24.0: (10, 80, 24), 12.0: (11, 81, 424)}
+    some = simulate_churn(turnover_of(USED, 0, hours=1, life_hours=1), 0, None).figures
+
+    def life(*task: object) -> ChurnFigures:
+        empty, gpus, moves = lives[task[-1]]  # type: ignore[index]
+        empty += 0.01 * int(task[-2]) * bool(empty)  # type: ignore[call-overload]
+        return replace(some, hours=24, empty=empty, empty_gpus=gpus, moves=moves, moved_gpus=moves)
+
+    monkeypatch.setattr(defragmenting, "_life", life)
+    assert [row.worth for row in compared(every_hours=tuple(lives), seeds=(0, 1)).rhythms] == [True, True, False]
 
 
 def test_a_limit_of_none_recommends_never_and_the_words_say_so() -> None:
     dear, cheap = compared(most_moves_per_node_hour=0.0), compared()
-    assert (dear.recommended, dear.limited, [row.worth for row in dear.rhythms]) == (None, True, [True, False, False])
+    assert (dear.recommended, [row.worth for row in dear.rhythms]) == (None, [True, False, False])
     assert "Recommended: never." in rhythms_summary(dear)
     words = rhythms_summary(cheap)
     assert f"Recommended: every {cheap.recommended:g} h." in words
@@ -153,10 +173,12 @@ def test_budgets_bound_each_run() -> None:
         ({"every_hours": (None,)}, "never and others"),
         ({"every_hours": (None, 6.0, 24.0)}, "fewer hours each"),
         ({"every_hours": (None, 0.5)}, "an hour apart"),
-        ({"seeds": ()}, "seeds must"),
+        ({"seeds": (0,)}, "seeds must be two or more"),
+        ({"days": 0.9}, "room for two runs"),
         ({"days": 0.0}, "days must"),
         ({"life_hours": 0.0}, "hours of life must"),
         ({"most_moves_per_node_hour": -1.0}, "moves a node-hour must"),
+        ({"most_moves_per_node_hour": inf}, "moves a node-hour must be finite"),
     ],
 )
 def test_rhythms_out_of_range(changes: dict[str, object], words: str) -> None:

@@ -45,9 +45,9 @@ report run --out made | run/plan.json costly
 report placed-run --json | placed-run/plan.json
 place run --cluster cluster.yaml --out made --moves 2 --json | run/plan.json cluster.yaml costly
 place run --cluster cluster.yaml --out made --repairs mended | run/plan.json cluster.yaml costly
-defrag small.yaml --out made --seed 1 --most-moves 3 --most-at-once 2 --processes 1 --json | small.yaml
+defrag small.yaml --out made --seed 1 --states 9 --most-moves 3 --most-at-once 2 --processes 1 --json | small.yaml
 defrag cluster.yaml --most-gpu-hours 2.5 --overlap-minutes 5 --depth 2 --rounds 1 --partition-nodes 4 | cluster.yaml
-defrag small.yaml --every never,12,6 --days 1 --life-hours 6 --seeds 0-1 --most-moves-per-node-hour 2 --states 9 --processes 1 --out made | small.yaml
+defrag small.yaml --every never,12,6 --days 1 --life-hours 6 --seeds 0-1 --most-moves-per-node-hour 2 --processes 1 --out made | small.yaml
 export run --out made --engine vllm --cpus-per-gpu 4 --memory-gib-per-gpu 32 --name mine | run/plan.json
 export run --out made --target script --image NVIDIA=a:b | run/plan.json
 export run --out made --target dynamo --grid-cells 8 --namespace there --model-volume weights | run/plan.json

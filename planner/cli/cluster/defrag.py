@@ -1,7 +1,7 @@
 """`planner defrag`: pods moved so that nodes come free, once, or as often as it is worth it."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,7 +40,7 @@ class RhythmOptions:
     ] = None
     life_hours: Annotated[float, typer.Option(help="Of rhythms without --tasks: mean life of a pod.")] = 24.0
     days: Annotated[float, typer.Option(help="Of rhythms: days that are simulated.")] = 14.0
-    seeds: Annotated[str, typer.Option(help="Of rhythms: 0-4, or 0,2.")] = "0-4"
+    seeds: Annotated[str, typer.Option(help="Of rhythms: two or more, 0-4, or 0,2.")] = "0-4"
     most_moves_per_node_hour: Annotated[
         float | None,
         typer.Option(
@@ -124,8 +124,10 @@ def _rhythms(options: RhythmOptions, aim: str) -> "RhythmSettings | None":
     from planner.domain.turnover import RhythmSettings
 
     if options.every is None:
-        if options.tasks is not None:
-            raise InputError("--tasks: goes with --every, which was not given.", hint="Add --every never,24,6,1.")
+        for option in fields(options):
+            if getattr(options, option.name) != option.default:
+                flag = f"--{option.name.replace('_', '-')}"
+                raise InputError(f"{flag}: goes with --every, which was not given.", hint="Add --every never,24,6,1.")
         return None
     if _aim(aim) is not MoveAim.NODES:
         raise InputError(f"--every: nodes are vacated, got --aim {aim}.", hint="Leave --aim out.")
@@ -158,6 +160,9 @@ def _compare(
     from planner import files, report
     from planner.runs import defragmenting
 
+    for name in ("states", "seed"):
+        if getattr(settings, name) != getattr(type(settings)(), name):
+            raise InputError(f"--{name}: is of one plan, and does not go with --every.", hint=f"Leave --{name} out.")
     coming = () if tasks is None else files.load_tasks(tasks)
     loaded = files.load_cluster(cluster)
     choice = defragmenting.compare_rhythms(loaded, rhythms, settings, tasks=coming, processes=processes)

@@ -3,12 +3,11 @@
 import math
 from pathlib import Path
 
-from planner.domain.turnover import ChurnTask
+from planner.domain.turnover import MOST_TASKS, ChurnTask
 from planner.errors import InputError
 from planner.files.disk.csv_rows import CsvRow, csv_rows
 
 COLUMNS = ("submit_h", "life_h", "gpus", "cpus")
-MOST_TASKS = 1_000_000
 
 
 def load_tasks(path: Path) -> tuple[ChurnTask, ...]:

@@ -179,7 +179,7 @@ def _fragment_cells(request_of: FragmentShare) -> Iterator[tuple[str, Callable[[
     """What fits of requests of so many GPUs, and what is stranded for them."""
     gpus = request_of.gpus
     request = counted(gpus, "GPU")
-    of_pods = f" ({percent(request_of.share)} of the pods)" if request_of.share else ""
+    of_pods = f" ({percent(request_of.share)} of frequent sizes)" if request_of.share else ""
 
     def count(name: str) -> Callable[[ClusterState], str]:
         def cell(state: ClusterState) -> str:
@@ -343,8 +343,9 @@ def _target(state: ClusterState) -> str:
     of_pods = [fragment for fragment in state.fragments if fragment.share]
     sizes = ", ".join(f"{whole(fragment.gpus)} ({percent(fragment.share)})" for fragment in of_pods)
     if not sizes:
-        return "Fragmentation is that of requests of 1, 2, 4 and 8 GPUs, as no pod of the cluster holds any."
-    return f"Fragmentation is that of the cluster's own pods, by GPUs of one: {sizes}."
+        return "Fragmentation is that of requests of 1, 2, 4 and 8 GPUs, as no pod here holds a whole one."
+    whose = "the cluster's own pods, of the sizes that make up 95 % of them, by GPUs of one"
+    return f"Fragmentation is that of {whose}: {sizes}."
 
 
 def _terms(placed: Placement) -> tuple[Block, ...]:

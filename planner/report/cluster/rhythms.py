@@ -6,9 +6,9 @@ from typing import Any
 
 from planner.domain.serving.levels import Spread
 from planner.domain.turnover import Rhythm, RhythmChoice
-from planner.report.kit.markdown import escaped
+from planner.report.kit.markdown import escaped, stacked
 from planner.report.kit.plots import Kind, Plot, Series, chart_of
-from planner.report.kit.quantities import NONE, counted, measured, significant
+from planner.report.kit.quantities import counted, measured, significant
 from planner.report.kit.tables import Column, Table, table_of
 from planner.report.kit.tree import Page, paragraphs, section
 
@@ -18,12 +18,8 @@ def rhythm_name(every_hours: float | None) -> str:
     return "never" if every_hours is None else f"every {every_hours:g} h"
 
 
-def _spread(name: str, title: str) -> tuple[Column[Rhythm], ...]:
-    """The mean with its interval, as people read it; three columns of numbers are in the CSV."""
-    return (Column(name, lambda row: getattr(row, name), _with_interval, title),)
-
-
 def _with_interval(spread: Spread) -> str:
+    """As people read it; three columns of numbers are in the CSV."""
     if spread.low is None or spread.high is None:
         return significant(spread.mean)
     return f"{significant(spread.mean)} ± {significant((spread.high - spread.low) / 2, 2)}"
@@ -31,9 +27,9 @@ def _with_interval(spread: Spread) -> str:
 
 _SHOWN: tuple[Column[Rhythm], ...] = (
     Column("every_hours", lambda row: rhythm_name(row.every_hours), title="Rhythm"),
-    *_spread("empty", "Whole nodes free"),
-    *_spread("freed", "Node-hours freed a day"),
-    *_spread("moves", "Moves a day"),
+    Column("empty", lambda row: row.empty, _with_interval, "Whole nodes free"),
+    Column("freed", lambda row: row.freed, _with_interval, "Node-hours freed a day"),
+    Column("moves", lambda row: row.moves, _with_interval, "Moves a day"),
     Column("moves_per_node_hour", lambda row: row.moves_per_node_hour, significant, "Moves a node-hour"),
     Column("step", lambda row: row.step, significant, "Moves a node-hour of the step"),
 )
@@ -67,15 +63,14 @@ def rhythms_csv(choice: RhythmChoice) -> bytes:
 
 
 def rhythms_document(choice: RhythmChoice) -> dict[str, Any]:
-    """All of it as JSON has it; `limit` null: no limit."""
-    limit = None if choice.limit == float("inf") else choice.limit
+    """All of it as JSON has it."""
     rows = [asdict(row) | {"moves_per_node_hour": row.moves_per_node_hour} for row in choice.rhythms]
-    return asdict(choice) | {"limit": limit, "rhythms": rows}
+    return asdict(choice) | {"rhythms": rows}
 
 
 def rhythms_summary(choice: RhythmChoice) -> str:
     """The recommendation, the table and what was simulated, as Markdown."""
-    return "\n\n".join([" ".join(_answer(choice)), _table(choice).markdown(), *_setting(choice)])
+    return stacked([" ".join(_answer(choice)), _table(choice).markdown(), *_setting(choice)])
 
 
 def _table(choice: RhythmChoice) -> Table[Rhythm]:
@@ -100,24 +95,31 @@ def _answer(choice: RhythmChoice) -> Iterator[str]:
 def _setting(choice: RhythmChoice) -> Iterator[str]:
     settings = choice.settings
     if choice.tasks:
-        coming = f"the {choice.tasks:,} tasks given; pods that lie there have what is left of lives like theirs"
+        coming = (
+            f"the {choice.tasks:,} tasks given, the same with every seed; pods that lie there have what is left of "
+            "lives like theirs, and that alone is what ± is about"
+        )
     else:
         coming = (
             f"copies of its own pods, as many as keep it as full, which live {settings.life_hours:g} h on average: "
             "an assumption, unless you know it"
         )
+    over = f"{measured(settings.days, 'day')}, {counted(len(settings.seeds), 'seed')} (± half of a 95 % interval)"
     yield (
-        f"Simulated: {counted(choice.nodes, 'node')} with {choice.gpus:,} GPUs, {choice.held_percent:.0f} % held; "
-        f"{measured(settings.days, 'day')}, {counted(len(settings.seeds), 'seed')} (± half of a 95 % interval). "
-        f"What comes: {coming}. The first run is after an hour; all are the heuristic's, and moves take no time."
+        f"Simulated: {counted(choice.nodes, 'node')} with {choice.gpus:,} GPUs, {choice.held_percent:.0f} % held on "
+        f"average under never; {over}. What comes: {coming}. The first run is after an hour; all are the heuristic's, "
+        "and moves take no time."
     )
-    reason = (
-        "as you set it"
-        if choice.limited
-        else f"beyond it, copies of {60 * choice.overlap_hours:g} minutes hold more GPU-hours twice than are freed"
+    limit = settings.most_moves_per_node_hour
+    rule = (
+        f"its copies of {60 * choice.overlap_hours:g} minutes hold no more GPU-hours twice than it frees"
+        if limit is None
+        else f"it takes {significant(limit)} moves a node-hour at most, as you set it"
     )
-    limit = NONE if choice.limit == float("inf") else significant(choice.limit)
-    yield f"Limit: {limit} moves a node-hour, {reason}. A step counts from the last rhythm that was worth it."
+    yield (
+        "A step counts from the last rhythm that was worth it, and is worth it where it frees more beyond doubt and "
+        f"{rule}."
+    )
 
 
 def rhythms_page(choice: RhythmChoice) -> Page:

@@ -40,6 +40,11 @@ def pictures(figures: Mapping[str, str]) -> list[str]:
     return ["## Figures", *(f"![{escaped(title)}]({path})" for title, path in figures.items())] if figures else []
 
 
+def stacked(parts: Iterable[str]) -> str:
+    """Paragraphs, tables and lists below each other."""
+    return "\n\n".join(parts)
+
+
 def bullets(items: Sequence[str]) -> str:
     """A list; items come escaped."""
     return "\n".join(f"- {item}" for item in items)

@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 
 from planner.domain import ClusterNode, NodeGpu, NumaNode
-from planner.domain.turnover import ChurnTask, Turnover
+from planner.domain.turnover import MOST_TASKS, ChurnTask, Turnover
 from planner.errors import InputError
 
 HOST_GPUS = 8
@@ -68,7 +68,6 @@ class DefragmentationStudy:
 
 
 HOURS_A_DAY = 24.0
-MOST_TASKS = 1_000_000
 
 
 def turnover(workload: ChurnWorkload, seed: int) -> Turnover:
