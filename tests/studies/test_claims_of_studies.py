@@ -113,7 +113,7 @@ CASES = [
         scaled("reduction_percent", 2, every_hours="24"),
         f"{FEWER}; runs daily",
     ),
-    (moves_claims, "defragmentation", "churn", scaled("not_full", 0.8, every_hours="1"), f"{FEWER}; runs hourly"),
+    (moves_claims, "defragmentation", "churn", scaled("not_full", 0.92, every_hours="1"), f"{FEWER}; runs hourly"),
     (asi_claims, "asi", "figure_13_idle_seed_0", scaled("y", 9, x="1G8C", series="too few CPUs"), "too few CPUs is"),
     (
         asi_claims,
