@@ -118,13 +118,14 @@ class RhythmSettings:
         written = ", ".join("never" if every is None else f"{every:g}" for every in self.every_hours)
         seeds, rarest = self.seeds, max((every for every in self.every_hours if every is not None), default=0.0)
         spell, enough = "Write never,168,24,6,1.", 2 <= len({*seeds}) == len(seeds)
+        two_runs = f"have room for two runs of each rhythm, one of {rarest:g} h"
         for key, holds, rule, value, hint in (
             ("rhythms", len(hours) > 1 and hours[0] == float("inf"), "be never and others", written, spell),
             ("rhythms", rarer_first, "come with fewer hours each", written, spell),
             ("rhythms", min(hours, default=1.0) >= 1, "be an hour apart or more", written, spell),
             ("seeds", enough, "be two or more, each once: one has no interval", seeds, "Give 0-4."),
             ("days", 1 / 24 <= self.days <= 365, "be within an hour and 365 days", self.days, "Give 14."),
-            ("days", 24 * self.days >= 2 * rarest, "have room for two runs of each rhythm", self.days, "Give more."),
+            ("days", 24 * self.days >= 2 * rarest, two_runs, self.days, f"Give {2 * rarest / 24:g}, or a rhythm less."),
             ("hours of life", 0 < self.life_hours < float("inf"), "be above 0", self.life_hours, "Give 24."),
             ("moves a node-hour", 0 <= (limit or 0) < float("inf"), "be finite, 0 or more", limit, "Leave it out."),
         ):

@@ -81,6 +81,9 @@ def test_our_optima_are_explained_beside_what_the_thesis_leaves_of_its_own() -> 
     assert len(rows) == len(PUBLISHED)
     assert rows[0].ours.startswith("300.0; 220.0 as")
     assert f"end {100 * (1 - 176 / 220):.0f} % below" in rows[0].reason
+    verdicts = [Verdict.EXPLAINED if (300 - rate) / 2 <= 300 - 220 else Verdict.OPEN for rate, *_ in PUBLISHED.values()]
+    assert [claim.verdict for claim in rows] == verdicts
+    assert set(verdicts) == {Verdict.EXPLAINED, Verdict.OPEN}
 
 
 def test_fleets_are_called_as_the_raw_results_call_them() -> None:

@@ -90,12 +90,13 @@ def _ours(rows: Rows, run: Run) -> Iterator[Claim]:
         rates = {row["reading"]: float(row["rate_rps"]) for row in rows if cell_of(row) == (fleet, trace)}
         ours, theirs = rates["ours"], rates["all"]
         short = 100 * (1 - published[0] / theirs)
+        accounts = ours - theirs >= (ours - published[0]) / 2  # for most of what lies between
         yield Claim(
             place="table 5.1",
             words=f"{fleet}, {NAMES[trace]}: R_total of the best layout in our reference mode, proven to 0.5 %.",
             published=f"{published[0]:g} ± {published[1]:g}",
             ours=f"{ours:.1f}; {theirs:.1f} as the thesis's code reads its chapters",
-            verdict=Verdict.EXPLAINED,
+            verdict=Verdict.EXPLAINED if accounts else Verdict.OPEN,
             run=run,
             reason=f"Its reading, in {len(rates) // 2 - 1} points another, accounts for {ours - theirs:.0f} of "
             f"{ours - published[0]:.0f} requests/s; its searches end {short:.0f} % below what it allows.",

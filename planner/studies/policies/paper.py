@@ -187,8 +187,8 @@ def _rows(traces: Traces, names: Sequence[str]) -> list[list[object]]:
             for row in means:
                 at = row.arrived_percent
                 drawn = [f"{row.power_w:.1f}", f"{row.gpu_power_w:.1f}"]
-                kept = [f"{saved.get(at, 0.0):.3f}", f"{spread.get(at, 0.0):.3f}"]
-                rows.append([name, policy, at, *drawn, *kept, f"{row.grar:.4f}"])
+                changes = [f"{saved.get(at, 0.0):.3f}", f"{spread.get(at, 0.0):.3f}"]
+                rows.append([name, policy, at, *drawn, *changes, f"{row.grar:.4f}"])
     return rows
 
 
