@@ -151,6 +151,7 @@ from planner.domain.search_record import (
     Trial,
 )
 from planner.domain.service import RangeService, Service
+from planner.domain.serving.caches.network import KvTraffic, NetworkSettings, kv_gb
 from planner.domain.serving.cost import CostMode, CostSettings, CostSource
 from planner.domain.serving.deploy import DeploySettings
 from planner.domain.serving.forms import (
@@ -160,7 +161,6 @@ from planner.domain.serving.forms import (
     FormPoint,
     better_form,
 )
-from planner.domain.serving.network import KvTraffic, NetworkSettings, kv_gb
 from planner.domain.serving.routers import (
     Counted,
     Endpoints,

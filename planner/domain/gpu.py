@@ -64,6 +64,9 @@ class GpuSpec:
     memory_mib: Annotated[float, _MORE, Key("what the driver shows; else not known", unit="MiB")] = 0.0
     family: str = "any"
     host_link_gb_s: Annotated[float, _ANY, Key("to other NVLink domains of the host; 0: the NIC's", unit="GB/s")] = 0.0
+    host_memory_gb_s: Annotated[
+        float, _ANY, Key("to the memory of its host, one direction; 0: not known", unit="GB/s")
+    ] = 0.0
     compute_capability: Annotated[float, _ANY, Key("CUDA's; 0: not NVIDIA's, or not known", unit="major.minor")] = 0.0
     node_selector: tuple[tuple[str, str], ...] = ()
     price: Price | None = None

@@ -14,10 +14,11 @@ from planner.domain.layout import Inventory, Layout
 from planner.domain.model.spec import ModelSpec
 from planner.domain.objective import ObjectiveSettings
 from planner.domain.placement import PlacementSettings
+from planner.domain.serving.caches.network import KvTraffic, NetworkSettings
+from planner.domain.serving.caches.tiers import TierSettings
 from planner.domain.serving.cost import CostMode, CostSettings, CostSource
 from planner.domain.serving.deploy import DeploySettings
 from planner.domain.serving.doubt import DoubtSettings
-from planner.domain.serving.network import KvTraffic, NetworkSettings
 from planner.domain.serving.programs import PROGRAMS, Surroundings, router_of
 from planner.domain.serving.promise import PromiseSettings
 from planner.domain.serving.routers import RouterBehaviour, behaviour_of
@@ -231,10 +232,10 @@ class InputHash:
 class Scenario:
     """Model, workload, inventory and settings. `workload` keeps exact lengths; the pipeline cuts the ranges.
 
-    `network` is None where KV transfer is taken to be free; `cluster` is None where islands are not put on nodes.
-    `engine`: whose rules a plan has to keep. `deploy`: how the plan is deployed; `changes`: what changing it takes.
-    `trace`: the workload's own requests, where the objective replays them; a scenario that was read back from a run has
-    lost them.
+    `network` is None where KV transfer is taken to be free, `tiers` where KV caches lie in device memory alone;
+    `cluster` is None where islands are not put on nodes. `engine`: whose rules a plan has to keep. `deploy`: how the
+    plan is deployed; `changes`: what changing it takes. `trace`: the workload's own requests, where the objective
+    replays them; a scenario that was read back from a run has lost them.
     """
 
     name: str
@@ -249,6 +250,7 @@ class Scenario:
     search: SearchSettings = field(default_factory=SearchSettings)
     inputs: tuple[InputHash, ...] = ()
     network: NetworkSettings | None = None
+    tiers: TierSettings | None = None
     cluster: Cluster | None = None
     placement: PlacementSettings = field(default_factory=PlacementSettings)
     routing: RoutingSettings = field(default_factory=RoutingSettings)
@@ -276,7 +278,14 @@ class Scenario:
         blind = self.routing.policy is not RouterPolicy.PREFIX_AWARE
         gpus = tuple((item.gpu.name, item.count) for item in self.inventory.items) if blind else ()
         mean = max(1.0, workload.mean_input_tokens)
-        return CachedPrefixes(reuse=workload.prefix, mean_prompt=mean, arrival_rps=workload.arrival_rps, gpus=gpus)
+        return CachedPrefixes(
+            reuse=workload.prefix,
+            mean_prompt=mean,
+            arrival_rps=workload.arrival_rps,
+            gpus=gpus,
+            tiers=self.tiers,
+            fleet_gpus=sum(item.count for item in self.inventory.items) if self.tiers is not None else 0,
+        )
 
     @property
     def router(self) -> RouterBehaviour:

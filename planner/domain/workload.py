@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
+from planner.domain.serving.caches.tiers import TierSettings
 from planner.domain.slo import LONGEST_PROMPT, EndToken, FirstToken
 from planner.errors import InputError
 
@@ -26,6 +27,19 @@ class PromptBlocks:
     block_tokens: int
     ids: Sequence[int]
     ends: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionTurns:
+    """Which requests are turns of one conversation or one agent's run, a row for each request.
+
+    `ids`: the session's number, from 0 on; its requests are its turns, in the order in which they came. `pause_s`:
+    seconds from the end of the answer before until the turn comes, in which a user thinks or a tool runs; 0 of first
+    turns.
+    """
+
+    ids: Sequence[int]
+    pause_s: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +88,16 @@ class CachedPrefixes:
     """What `auto` draws on: the reuse of the trace, its mean prompt (tokens) and its rate (requests/s, None: unknown).
 
     `gpus`: GPUs of each type whose servers share the prompts out without heed to prefixes; empty where the router sends
-    a prompt to where its prefix is.
+    a prompt to where its prefix is. `tiers`: where caches lie beside device memory, None where nowhere; `fleet_gpus`:
+    GPUs of each type, which share a remote store.
     """
 
     reuse: PrefixReuse
     mean_prompt: float
     arrival_rps: float | None
     gpus: tuple[tuple[str, int], ...] = ()
+    tiers: TierSettings | None = None
+    fleet_gpus: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +134,8 @@ class RequestTrace:
     """Requests as they arrived. Three columns of one length: seconds from the first arrival, tokens in, tokens out.
 
     `clock`: how the unit of the times was found, in words; empty where they tell it themselves (ISO 8601). `blocks`:
-    of the prompts, where the trace has their hashes. `reading`: how its file was understood; requests alike are alike
-    whatever form they came in.
+    of the prompts, where the trace has their hashes; `sessions`: where it tells turns. `reading`: how its file was
+    understood; requests alike are alike whatever form they came in.
     """
 
     name: str
@@ -127,6 +144,7 @@ class RequestTrace:
     output_tokens: Sequence[int]
     clock: str = ""
     blocks: PromptBlocks | None = None
+    sessions: SessionTurns | None = None
     reading: TraceReading | None = field(default=None, compare=False)
 
 

@@ -84,7 +84,8 @@ def test_every_figure_of_every_device_has_unit_and_source() -> None:
     specs = load_gpu_specs()
     assert {*specs} == {path.stem for path in SHIPPED.glob("*.yaml")} - {"prices"}
     for spec in specs.values():
-        assert len(spec.sources) == 15 + bool(spec.compute_capability) + bool(spec.host_link_gb_s), spec.name
+        further = (spec.compute_capability, spec.host_link_gb_s, spec.host_memory_gb_s)
+        assert len(spec.sources) == 15 + sum(map(bool, further)), spec.name
         assert all(source.unit and source.source for source in spec.sources), spec.name
         assert spec.node_selector, spec.name
 

@@ -62,7 +62,7 @@ _FIGURES = (
 )
 # GB are marketing's: 10^9 bytes on the one device, 2^30 on the other (7 % more), less what ECC takes
 _MEMORY_TOLERANCE = 0.1
-_BETWEEN_DOMAINS = "host_link_gb_s"
+_LINKS = ("host_link_gb_s", "host_memory_gb_s")  # a file may leave them out
 _NO_DRIVER_FIGURE = (
     "not given: memory_gb counts, at 10^9 bytes a GB, which understates most devices by 7 %; "
     "add memory_mib, the total that nvidia-smi or rocm-smi shows"
@@ -170,7 +170,7 @@ def _read_spec(path: Path) -> GpuSpec:
 
 def gpu_spec_from_section(document: Section, name: str) -> GpuSpec:
     """The GPU type that a document describes, which has to be called `name`."""
-    document.allow_only("name", "vendor", "family", "node_selector", "compute_capability", _BETWEEN_DOMAINS, *_FIGURES)
+    document.allow_only("name", "vendor", "family", "node_selector", "compute_capability", *_LINKS, *_FIGURES)
     if document.name("name") != name:
         raise document.fault("name", f"the file's name, {name}", hint="Rename the file or the GPU.")
     spec = _spec(document, _Figures(document))
@@ -185,12 +185,12 @@ def _spec(document: Section, figures: _Figures) -> GpuSpec:
     by_name: dict[str, Any] = {
         key: _memory_mib(document, figures) if key == "memory_mib" else figures.read(key) for key in _FIGURES
     }
+    by_name |= {key: figures.read(key) for key in _LINKS if key in document}
     return GpuSpec(
         name=document.name("name"),
         vendor=document.text("vendor"),
         **by_name,
         family=document.one_of("family", _FAMILIES),
-        host_link_gb_s=figures.read(_BETWEEN_DOMAINS) if _BETWEEN_DOMAINS in document else 0.0,
         compute_capability=_compute_capability(document, figures),
         node_selector=read_labels(document.section("node_selector")),
         sources=tuple(figures.sources),

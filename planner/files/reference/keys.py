@@ -34,6 +34,7 @@ from planner.domain import (
     Taint,
 )
 from planner.domain.changes import ChangeLimits, ChangePolicy, ChangeSettings
+from planner.domain.serving.caches.tiers import RemoteStore, TierSettings
 from planner.errors import InputError
 from planner.files.cluster.cluster_sections import cluster_from_section
 from planner.files.disk.names import shipped_folder
@@ -86,6 +87,8 @@ _RECORDS: Mapping[str, Mapping[str, type]] = {
         "assignment": AssignmentSettings,
         "search": SearchSettings,
         "network": NetworkSettings,
+        "tiers": TierSettings,
+        "tiers.remote": RemoteStore,
         "placement": PlacementSettings,
         "placement.weights": PlacementWeights,
         "placement.tolerations[]": Taint,

@@ -58,6 +58,7 @@ def scenario_document(scenario: Scenario, cluster: dict[str, object] | None = No
         "assignment": record_document(scenario.assignment),
         "search": search_document(scenario.search),
         **({} if scenario.network is None else {"network": record_document(scenario.network)}),
+        **({} if scenario.tiers is None else {"tiers": record_document(scenario.tiers)}),
         **_placement(scenario, cluster),
         "engine": engine_document(scenario.engine),
         "routing": record_document(scenario.routing, form=scenario.routing_form.value),

@@ -58,6 +58,7 @@ from planner.files.scenario.placement_sections import (
 from planner.files.scenario.search_sections import read_search
 from planner.files.scenario.settings import Setting, with_settings
 from planner.files.scenario.speculation import require_choice
+from planner.files.scenario.tiers import read_tiers
 from planner.files.sections import NAME_PATTERN, Section, nearest_hint, referred_from, top_level
 from planner.files.tables.workloads import read_workload, workload_file, workload_from_document
 
@@ -72,6 +73,7 @@ _RESTS_ON = MappingProxyType(
         "ranges": ("workload",),
         "cost": ("model", "workload"),
         "network": ("inventory", "assignment"),
+        "tiers": ("cost", "workload", "inventory"),
         "objective": ("inventory", "workload", "slo"),
         "placement": ("cluster",),
         "search": ("inventory", "cluster", "routing", "objective", "serving"),
@@ -97,6 +99,7 @@ _KEYS = (
     "assignment",
     "search",
     "network",
+    "tiers",
     "cluster",
     "placement",
     "engine",
@@ -263,6 +266,7 @@ def _question(
         objective=objective,
         assignment=assignment,
         network=network,
+        tiers=read_tiers(document, cost, [item.gpu for item in inventory.items]),
         cluster=cluster,
         placement=placement,
         engine=engine,
