@@ -219,7 +219,7 @@ def explain_mixed(
     budget = context.settings.max_tokens_per_step
     of_prompt = length if prompt is None else prompt
     require_length(context.model, of_prompt, "prompt")
-    fresh = max(1, round(of_prompt * float(1 - as_array(shape_hits(context, of_prompt, config)))))
+    fresh = max(1, round(of_prompt * float(1 - as_array(shape_hits(context, of_prompt, config, Phase.MIXED)))))
     taken_in = min(fresh, budget) if chunk is None else chunk
     require_at_least(taken_in, 1, "chunk")
     if taken_in > budget:
@@ -271,7 +271,7 @@ def _explained(
         cached=as_array(length),
         chunk=as_array(chunk),
         prompt=as_array(prompt),
-        hit=shape_hits(context, prompt, config),
+        hit=shape_hits(context, prompt, config, Phase.MIXED),
     )
     of_prompts = memory.cache_gb(model, length=prompt, batch=max(1.0, chunk / prompt), tp=config.tp)
     explained = explained_pass(

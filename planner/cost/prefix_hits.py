@@ -1,4 +1,5 @@
-"""What of a prompt the prefix cache of a prefill rank holds: the one place that knows what `cost.kv_cache_rate` says.
+"""What of a prompt the caches of a rank that takes prompts in hold: the one place that knows what `cost.kv_cache_rate`
+says, and what lies in which tier.
 
 | symbol | meaning | unit |
 |---|---|---|
@@ -9,6 +10,7 @@
 | H0 | the same of the least cache in the table | 1 |
 | r, x | rate of the trace, and of a rank that always has work: 1000 phi n pp / t of its mean prompts | requests/s |
 | k | ranks that the prompts are shared out over | 1 |
+| C_i | a rank's part of tier i: GB for each GPU (`domain.serving.caches.tiers`), over those of a token | tokens |
 
 A number: h is it. Rows by length: the last row that covers s, 0 where none does. `auto`: H(s, C r / x), as a rank that
 gets fewer requests than the trace has keeps prompts for longer; x depends on h, and both are found together by halving
@@ -21,6 +23,11 @@ Assumed of `auto`: prompts come back as long after each other as in the trace, w
 gets prompts of all lengths. A trace without a clock: x = r. Between sizes of the table H is linear in log C, below the
 least in C; beyond the greatest it stays.
 
+Tiers hold what is above them, too, so h is that of the largest: max over i of H(s, C_i r / x), where a store that all
+servers share knows no k. What is read from tier i is what it holds and those above it do not. Ranks that do both
+phases answer with the device memory that prompts would stay in: none of it counts for them, and x is that of ranks
+whose passes are full of sequences in answer.
+
 Where layers keep a state a prefix is found again only where a state was stored, at the end of a block
 (`attention.block_tokens`): h s is rounded down to whole blocks, as if the hits of all prompts were alike. Of Mooncake's
 prompts, 27.0 % of whose tokens an endless cache finds, blocks of 1,056 tokens leave 23.1 % (said here: 23.2 %), blocks
@@ -31,7 +38,7 @@ unless that cache has twice the mean work, prompts find 4.6-34.0 %, within 0.3 p
 4.4-7.9 %, at most 1.1 points above what is said here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,18 +46,22 @@ from numpy.typing import NDArray
 from planner.cost import attention, memory
 from planner.cost.arrays import Array, Numbers, as_array
 from planner.cost.device import CostContext
+from planner.cost.drafts import draft_of
 from planner.cost.efficiency import efficiency_of
 from planner.cost.grid import Degrees
 from planner.cost.step import Steps, step_ms
 from planner.domain import CachedPrefixes, CacheRate, CostSettings, ParallelConfig, Phase, RangeHits
+from planner.domain.serving.caches.tiers import CacheTier
 from planner.errors import InputError
 from planner.units import MS_PER_S
 
 _HALVINGS = 14  # of a share: to 0.0001
+_MOST_ANSWERED = 1024  # sequences of a group that engines answer at once
 
 
-def hit_shares(context: CostContext, prompts: Numbers, degrees: Degrees) -> Numbers:
-    """h of `prompts` (tokens) on replicas of these degrees; shapes broadcast, a number stays one.
+def hit_shares(context: CostContext, prompts: Numbers, degrees: Degrees, phase: Phase = Phase.PREFILL) -> Numbers:
+    """h of `prompts` (tokens) on replicas of these degrees, of that phase or of both; shapes broadcast, a number stays
+    one.
 
     Raises InputError where `auto` has no trace to draw on.
     """
@@ -58,7 +69,7 @@ def hit_shares(context: CostContext, prompts: Numbers, degrees: Degrees) -> Numb
     if isinstance(rate, tuple):
         shares: Numbers = _by_length(rate, as_array(prompts))
     elif rate == CacheRate.AUTO:
-        shares = _of_trace(context, as_array(prompts), degrees)
+        shares = np.asarray(sum(share for _, share in _by_tier(context, as_array(prompts), degrees, phase)))
     else:
         shares = float(rate)
     block = attention.block_tokens(context.model, degrees.tp)
@@ -68,12 +79,22 @@ def hit_shares(context: CostContext, prompts: Numbers, degrees: Degrees) -> Numb
     return np.asarray(np.floor(tokens * as_array(shares) / block) * block / tokens)
 
 
-def shape_hits(context: CostContext, prompts: Numbers, shape: ParallelConfig) -> Numbers:
+def tier_shares(
+    context: CostContext, prompts: Array, degrees: Degrees, phase: Phase
+) -> tuple[tuple[CacheTier, Array], ...]:
+    """Share of `prompts` (tokens) that is read from each tier below device memory, fastest first; () without tiers."""
+    if context.settings.prefixes is None or context.settings.prefixes.tiers is None:
+        return ()
+    found = _by_tier(context, prompts, degrees, phase)
+    return tuple((tier, share) for tier, share in found if tier is not None)
+
+
+def shape_hits(context: CostContext, prompts: Numbers, shape: ParallelConfig, phase: Phase = Phase.PREFILL) -> Numbers:
     """h of `prompts` on one replica, in their shape."""
     degrees = Degrees(
         tp=as_array(shape.tp), dp=as_array(shape.dp), pp=as_array(shape.pp), replicas=as_array(shape.replicas)
     )
-    return hit_shares(context, prompts, degrees)
+    return hit_shares(context, prompts, degrees, phase)
 
 
 def with_points(hits: Numbers) -> Numbers:
@@ -105,19 +126,70 @@ def _by_length(rows: tuple[RangeHits, ...], prompts: Array) -> Array:
     return hits
 
 
-def _of_trace(context: CostContext, prompts: Array, degrees: Degrees) -> Array:
+_Found = tuple[tuple[CacheTier | None, Array], ...]
+"""Share of prompts that is read from each tier, device memory (None) first."""
+
+
+def _by_tier(context: CostContext, prompts: Array, degrees: Degrees, phase: Phase) -> _Found:
     prefixes = context.settings.prefixes
     if prefixes is None:
         raise InputError(
             "cost.kv_cache_rate: auto needs a workload that knows how its prompts begin alike, got one without.",
             hint="Give a trace with hash_ids (JSON lines), or a number.",
         )
-    ranks, reuse = _ranks(context, prefixes, degrees), prefixes.reuse
-    cache = cache_tokens(context, prompts, degrees)
+    reuse, pace = prefixes.reuse, (1.0, as_array(1.0))
     if prefixes.arrival_rps is not None:
-        cache = cache * prefixes.arrival_rps / _rank_rps(context, prefixes, prefixes.arrival_rps, ranks, degrees)
+        pace = prefixes.arrival_rps, _rank_rps(context, prefixes, prefixes.arrival_rps, degrees, phase)
     row = np.clip(np.searchsorted(reuse.starts, prompts, side="right") - 1, 0, len(reuse.starts) - 1)
-    return _shares_found(np.array(reuse.shares), reuse.cache_tokens, row, cache, ranks)
+    return _found_in(context, prompts, degrees, phase, pace, np.array(reuse.shares), row)
+
+
+def _found_in(
+    context: CostContext,
+    prompts: Array,
+    degrees: Degrees,
+    phase: Phase,
+    pace: tuple[float, Array],
+    table: Array,
+    row: NDArray[np.intp],
+) -> _Found:
+    """By tier, what no tier above it holds. `pace`: r, x; at another rate a cache keeps prompts for longer."""
+    prefixes = context.settings.prefixes
+    assert prefixes is not None, "asked for where there are"
+    ranks = _ranks(context, prefixes, degrees)
+    found, above = [], as_array(0.0)
+    for tier, tokens in _reaches(context, prefixes, prompts, degrees, phase):
+        alone = as_array(1.0) if tier is not None and tier.shared else ranks
+        held = _shares_found(table, prefixes.reuse.cache_tokens, row, tokens * pace[0] / pace[1], alone)
+        found.append((tier, np.maximum(held - above, 0.0)))
+        above = np.maximum(held, above)
+    return tuple(found)
+
+
+def _reaches(
+    context: CostContext, prefixes: CachedPrefixes, prompts: Array, degrees: Degrees, phase: Phase
+) -> Iterator[tuple[CacheTier | None, Array]]:
+    """C of device memory and of every tier, tokens of a rank."""
+    device = cache_tokens(context, prompts, degrees)
+    yield None, np.zeros(device.shape) if phase is Phase.MIXED else device
+    if prefixes.tiers is not None:
+        kept_gb = _kept_gb(context, prompts, degrees)
+        for tier in prefixes.tiers.of(context.gpu, prefixes.fleet_gpus):
+            yield tier, tier.gb_per_gpu / kept_gb * prompts
+
+
+def _kept_gb(context: CostContext, prompts: Array, degrees: Degrees) -> Array:
+    """What a GPU keeps of a prompt that is over (GB)."""
+    return memory.cache_gb(context.model, length=prompts, batch=1, tp=degrees.tp, pp=degrees.pp, states=1)
+
+
+def tier_load_ms(context: CostContext, prompts: Array, degrees: Degrees, phase: Phase) -> tuple[Array, Array]:
+    """(time in which a GPU reads what tiers hold of a prompt of so many tokens, time until the reads begin) (ms)."""
+    kept_gb, read, begins = _kept_gb(context, prompts, degrees), as_array(0.0), as_array(0.0)
+    for tier, share in tier_shares(context, prompts, degrees, phase):
+        read = read + share * kept_gb / tier.gb_per_s_per_gpu * MS_PER_S
+        begins = np.maximum(begins, np.where(share > 0, tier.latency_ms, 0.0))
+    return read, begins
 
 
 def _ranks(context: CostContext, prefixes: CachedPrefixes, degrees: Degrees) -> Array:
@@ -129,24 +201,45 @@ def _ranks(context: CostContext, prefixes: CachedPrefixes, degrees: Degrees) -> 
 
 
 def _rank_rps(
-    context: CostContext, prefixes: CachedPrefixes, arrival_rps: float, ranks: Array, degrees: Degrees
+    context: CostContext, prefixes: CachedPrefixes, arrival_rps: float, degrees: Degrees, phase: Phase
 ) -> Array:
     """x, in the shape of the degrees: the rate at which a rank has the hits that make it so fast."""
     prompt, reuse = as_array(prefixes.mean_prompt), prefixes.reuse
     mean, first = np.array([reuse.mean_shares]), np.zeros((), dtype=np.intp)
     cache = cache_tokens(context, prompt, degrees)
     low, high = np.zeros(cache.shape), np.ones(cache.shape)
+    answering_s = _answering_s(context, prefixes, degrees) if phase is Phase.MIXED else 0.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        lasting = cache * arrival_rps / _mean_rps(context, prompt, middle, degrees)
-        more = _shares_found(mean, reuse.cache_tokens, first, lasting, ranks) > middle
+        pace = arrival_rps, _mean_rps(context, prompt, middle, degrees, answering_s)
+        found = _found_in(context, prompt, degrees, phase, pace, mean, first)
+        more = sum(share for _, share in found) > middle
         low, high = np.where(more, middle, low), np.where(more, high, middle)
     # The end with more hits: a faster rank keeps prompts for less long, so that none are counted too many.
-    return _mean_rps(context, prompt, high, degrees)
+    return _mean_rps(context, prompt, high, degrees, answering_s)
 
 
-def _mean_rps(context: CostContext, prompt: Array, hits: Array, degrees: Degrees) -> Array:
-    """Requests/s of a rank whose steps are full, at the mean prompt."""
+def _answering_s(context: CostContext, prefixes: CachedPrefixes, degrees: Degrees) -> Array:
+    """What the mean answer takes of a rank that answers as many as its memory holds (s): the least that it can be."""
+    settings, model = context.settings, context.model
+    draft = draft_of(model, settings)
+    contexts = as_array(prefixes.mean_prompt + prefixes.mean_answer / 2)
+    fits = memory.max_batch(
+        context.gpu,
+        model,
+        seq_len=contexts,
+        decode_len=0.0,
+        tp=degrees.tp,
+        experts_on_device=memory.experts_on_device(model, settings, degrees.devices),
+        draft=draft,
+    )
+    batch = np.clip(np.floor(fits), 1.0, _MOST_ANSWERED)
+    steps = Steps(phase=Phase.DECODE, tp=degrees.tp, dp=degrees.dp, pp=degrees.pp, length=contexts, batch=batch)
+    return np.asarray(prefixes.mean_answer * step_ms(context, steps) / batch / MS_PER_S)
+
+
+def _mean_rps(context: CostContext, prompt: Array, hits: Array, degrees: Degrees, answering_s: Numbers = 0.0) -> Array:
+    """Requests/s of a rank whose steps are full, at the mean prompt; answers take `answering_s` of it each."""
     prompts = np.maximum(1.0, context.settings.max_tokens_per_step / np.maximum(1.0, fresh_tokens(prompt, hits)))
     steps = Steps(
         phase=Phase.PREFILL,
@@ -158,7 +251,8 @@ def _mean_rps(context: CostContext, prompt: Array, hits: Array, degrees: Degrees
         cached=hits,
     )
     pace = efficiency_of(context.gpu, context.settings.calibration).prefill_pool
-    return np.asarray(pace * prompts * degrees.pp * MS_PER_S / step_ms(context, steps))
+    taken_in = np.asarray(pace * prompts * degrees.pp * MS_PER_S / step_ms(context, steps))
+    return taken_in / (1 + taken_in * answering_s)
 
 
 def cache_tokens(context: CostContext, prompts: Numbers, degrees: Degrees) -> Array:

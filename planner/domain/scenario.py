@@ -285,6 +285,7 @@ class Scenario:
             gpus=gpus,
             tiers=self.tiers,
             fleet_gpus=sum(item.count for item in self.inventory.items) if self.tiers is not None else 0,
+            mean_answer=max(1.0, workload.mean_output_tokens),
         )
 
     @property
@@ -346,12 +347,13 @@ class Scenario:
     def beyond_mixed(self) -> str:
         """What of the scenario pools that do both phases do not know, as its key and value; empty: nothing.
 
-        Tables know islands of one phase; what running sequences leave of a cache for prefixes is not known; a profile
+        Tables know islands of one phase; what running sequences leave of device memory for prefixes is not known, so
+        hits are counted where tiers below it keep them; a profile
         has no passes of both phases; and sets of that target join prefill with decode.
         """
         keys = (
             (f"routing.form: {self.routing_form.value}", not self.bucketed),
-            ("cost.kv_cache_rate: auto", self.cost.kv_cache_rate is CacheRate.AUTO),
+            ("cost.kv_cache_rate: auto", self.cost.kv_cache_rate is CacheRate.AUTO and self.tiers is None),
             ("cost.source: tabulated", self.cost.source is CostSource.TABULATED),
             (f"deploy.target: {self.deploy.target}", target_row(self.deploy.target).joins),
         )

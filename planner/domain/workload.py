@@ -85,7 +85,8 @@ KvCacheRate = float | CacheRate | tuple[RangeHits, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedPrefixes:
-    """What `auto` draws on: the reuse of the trace, its mean prompt (tokens) and its rate (requests/s, None: unknown).
+    """What `auto` draws on: the reuse of the trace, its mean prompt and answer (tokens) and its rate (requests/s, None:
+    unknown).
 
     `gpus`: GPUs of each type whose servers share the prompts out without heed to prefixes; empty where the router sends
     a prompt to where its prefix is. `tiers`: where caches lie beside device memory, None where nowhere; `fleet_gpus`:
@@ -98,6 +99,7 @@ class CachedPrefixes:
     gpus: tuple[tuple[str, int], ...] = ()
     tiers: TierSettings | None = None
     fleet_gpus: int = 0
+    mean_answer: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,7 @@ def _with_cached_shares(plan: Plan, workload: Workload) -> Plan:
 
 
 def _with_share(plan: Plan, workload: Workload, island: PlannedIsland) -> PlannedIsland:
-    if island.phase is not Phase.PREFILL:
+    if island.phase in (None, Phase.DECODE):
         return island
     prompts = [max(1.0, span.mean_input_tokens) for span in workload.ranges]
     tokens = [
@@ -74,7 +74,7 @@ def _with_share(plan: Plan, workload: Workload, island: PlannedIsland) -> Planne
     deployed = Deployed.of(island)
     scenario = deployed.priced(plan.scenario)
     context = CostContext(gpu=scenario.inventory.item(island.gpu).gpu, model=scenario.model, settings=scenario.cost)
-    hits = as_array(shape_hits(context, prompts, deployed.parallel)).tolist()
+    hits = as_array(shape_hits(context, prompts, deployed.parallel, island.phase)).tolist()
     share = math.fsum(n * hit for n, hit in zip(tokens, hits, strict=True)) / math.fsum(tokens)
     return replace(island, cached_share=round(share, 6))
 

@@ -59,6 +59,7 @@ from planner.domain import ParallelConfig, Phase, ServerConfig
 from planner.errors import InputError
 from planner.units import MS_PER_S
 
+_NEGLIGIBLE_MS = 1e-9
 PROMPT_TIME = 0.5  # of a bound on TTFT, that a prompt may wait for a place: it waits for nothing else then
 
 
@@ -204,8 +205,15 @@ class MixedServers:
             squared=gain * alone**2 + share * fill**2 * (buckets.weights @ self.prompts.squared),
             cubed=gain**2 * alone**3 + share * fill**3 * (buckets.weights @ self.prompts.cubed),
             busy_ms=buckets.weights @ self.prompts.busy_ms,
-            rates=ranks * GRID * MS_PER_S / (answer[:, None] * tpot),
+            rates=np.minimum(ranks * GRID * MS_PER_S / (answer[:, None] * tpot), self._carried_rps(buckets)[..., None]),
         )
+
+    def _carried_rps(self, buckets: Buckets) -> Array:
+        """What the links to the tiers below device memory let one server read, shape (servers, buckets); infinite where
+        there are none, one row where it is the same of all."""
+        link_ms = np.stack([buckets.weights @ row for row in self.prompts.link_ms])
+        ranks_rps = self.decode.ranks[:, None] * MS_PER_S
+        return np.asarray(np.where(link_ms > 0, ranks_rps / np.maximum(link_ms, _NEGLIGIBLE_MS), np.inf))
 
     def full_rps(self, buckets: Buckets, levels: Levels, only: int | None = None) -> tuple[Array, Array]:
         """(best batch, its rate of one server where nobody waits), shape (servers, buckets); 0 where nothing suits.

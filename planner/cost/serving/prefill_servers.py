@@ -43,6 +43,7 @@ from planner.cost.prefix_hits import fresh_tokens, hit_shares, with_points
 from planner.cost.rates import pool_share
 from planner.cost.service_levels import nic_s, transfer_ms
 from planner.cost.serving.buckets import Buckets, Levels, pool_rps
+from planner.cost.serving.cache_reads import CacheReads
 from planner.cost.serving.paced import paced
 from planner.cost.serving.remembered import remembered
 from planner.cost.serving.step_curves import STEP_TOKENS, MixedSteps, StepCurves
@@ -345,6 +346,12 @@ def _priced(
     # What a profile does not know of the longest prompts of a range is not known of the range.
     prompt_ms = np.where((prompts >= 1) & np.isfinite(own_ms), step_ms(lengths, at_once) / at_once, np.inf)
     sent = transfer_ms(context, buckets.longest[None], degrees)
+    carried_s = nic_s(context, buckets.prompts, degrees.devices[:, 0])
+    reads = CacheReads.of(priced, lengths, degrees, np.asarray(hit), Phase.PREFILL)
+    if reads is not None:
+        # Reads of its longest prompts are told by the mean one's, as its hits are.
+        sent = sent + reads.exposed_ms(own_ms) * buckets.longest / buckets.prompts
+        carried_s = np.maximum(carried_s, reads.link_ms / (degrees.dp * MS_PER_S))
     columns = Degrees(
         tp=degrees.tp[..., None], dp=degrees.dp[..., None], pp=degrees.pp[..., None], replicas=degrees.replicas
     )
@@ -359,7 +366,7 @@ def _priced(
         sent_ms=np.broadcast_to(sent, prompt_ms.shape),
         step_ms=np.where(np.isfinite(times), times, NO_STEP_MS),
         fresh=fresh,
-        nic_s=nic_s(context, buckets.prompts, degrees.devices[:, 0]),
+        nic_s=carried_s,
     )
 
 

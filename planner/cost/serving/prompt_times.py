@@ -32,19 +32,24 @@ from planner.cost.grid import Degrees
 from planner.cost.mixed import Passes, added_ms, mixed_cost
 from planner.cost.prefix_hits import fresh_tokens, hit_shares, with_points
 from planner.cost.serving.buckets import Buckets
+from planner.cost.serving.cache_reads import CacheReads
 from planner.cost.serving.decode_servers import contexts_of
 from planner.cost.serving.remembered import remembered
-from planner.domain import ParallelConfig
+from planner.domain import ParallelConfig, Phase
 
 _AT_ONCE = 100000
 """Servers times ranges times batches that are priced together: of more, arrays leave the processor's cache, and pricing
 takes several times as long."""
 
 
+_BY_RANGE = ("fresh", "link_ms")  # alike at every batch
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptTimes:
     """By server, range and batch, shape (servers, ranges, batches): `added_ms`, `taken_in_ms` and `busy_ms` (ms),
-    `squared` (ms^2) and `cubed` (ms^3). `fresh`: s, shape (servers, ranges), one row where it is the same of all."""
+    `squared` (ms^2) and `cubed` (ms^3). `fresh`: s, `link_ms`: what a prompt takes of a GPU's link to the tiers below
+    its memory, shape (servers, ranges), one row where it is the same of all."""
 
     added_ms: Array
     squared: Array
@@ -52,6 +57,7 @@ class PromptTimes:
     taken_in_ms: Array
     busy_ms: Array
     fresh: Array
+    link_ms: Array
 
     @classmethod
     @remembered()
@@ -64,7 +70,8 @@ class PromptTimes:
     ) -> "PromptTimes":
         """`options`: shape of a copy without stages, token budget of a rank and pass."""
         prompts = buckets.prompts[None]
-        hits = hit_shares(context, prompts, Degrees.of([shape for shape, _ in options]))
+        degrees = Degrees.of([shape for shape, _ in options])
+        hits = hit_shares(context, prompts, degrees, Phase.MIXED)
         by_server = np.ndim(hits) > 0 and len(np.asarray(hits)) > 1
         servers = max(1, _AT_ONCE // (len(buckets.prompts) * len(batches)))
         blocks = [slice(first, first + servers) for first in range(0, len(options), servers)]
@@ -72,7 +79,19 @@ class PromptTimes:
             _of_block(context, options[rows], np.asarray(hits)[rows] if by_server else hits, buckets, batches)
             for rows in blocks
         ]
-        return replace(cls.joined(parts), fresh=fresh_tokens(prompts, hits))
+        times = replace(cls.joined(parts), fresh=fresh_tokens(prompts, hits))
+        reads = CacheReads.of(context, prompts, degrees, np.asarray(hits), Phase.MIXED)
+        return times if reads is None else times._reading(reads, buckets)
+
+    def _reading(self, reads: CacheReads, buckets: Buckets) -> "PromptTimes":
+        """The same where what is cached is read first: passes are no fuller than the link lets them be."""
+        exposed = reads.exposed_ms(self.taken_in_ms.min(axis=-1)) * buckets.longest / buckets.prompts
+        return replace(
+            self,
+            taken_in_ms=self.taken_in_ms + exposed[..., None],
+            busy_ms=np.maximum(self.busy_ms, reads.link_ms[..., None]),
+            link_ms=reads.link_ms,
+        )
 
     @classmethod
     def between(
@@ -86,7 +105,7 @@ class PromptTimes:
         """Of `batches` those alone that stand at `places`; of the others nothing is known (nan)."""
         known = cls.of(context, options, buckets, tuple(batches[place] for place in places))
         spread = {}
-        for name in (field.name for field in fields(cls) if field.name != "fresh"):
+        for name in (field.name for field in fields(cls) if field.name not in _BY_RANGE):
             times = getattr(known, name)
             spread[name] = np.full((*times.shape[:-1], len(batches)), np.nan)
             spread[name][..., list(places)] = times
@@ -113,13 +132,19 @@ class PromptTimes:
             cubed=self.cubed[chosen],
             taken_in_ms=self.taken_in_ms[chosen],
             busy_ms=self.busy_ms[chosen],
-            fresh=self.fresh if len(self.fresh) == 1 else self.fresh[chosen],
+            **{name: rows if len(rows) == 1 else rows[chosen] for name, rows in self._by_range.items()},
         )
+
+    @property
+    def _by_range(self) -> dict[str, Array]:
+        return {name: getattr(self, name) for name in _BY_RANGE}
 
     @classmethod
     def joined(cls, parts: Sequence["PromptTimes"]) -> "PromptTimes":
         """Those of all parts, whose ranges are the same; where a row of prompts is the same of all, it stays one."""
-        names = [field.name for field in fields(cls) if field.name != "fresh" or len(parts[0].fresh) > 1]
+        names = [
+            field.name for field in fields(cls) if len(getattr(parts[0], field.name)) > 1 or field.name not in _BY_RANGE
+        ]
         return replace(parts[0], **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
 
@@ -164,6 +189,7 @@ def _of_block(
         taken_in_ms=np.maximum(ceil_divide(longest, budget), longest / np.maximum(chunk, fresh / passes)) * apart,
         busy_ms=fresh / budget * full,
         fresh=of_prompt,
+        link_ms=np.zeros((1, len(buckets.prompts))),
     )
 
 

@@ -147,6 +147,8 @@ def with_form(file: str, scenario: Scenario) -> Scenario:
         )
     if scenario.survive.share:
         require_buckets(scenario, "where survive.share is set", origin=file, instead="leave out survive")
+    if scenario.tiers is not None:
+        require_buckets(scenario, "where tiers are given", origin=file, instead="leave out tiers")
     if scenario.serving_form is not ServingForm.SPLIT and scenario.beyond_mixed:
         raise InputError(
             f"{file}: serving must be split with {scenario.beyond_mixed}, which servers of both phases do not know, "

@@ -22,6 +22,7 @@ def read_tiers(document: Section, cost: CostSettings, gpus: Sequence[GpuSpec]) -
             "tiers",
             "must be left out unless cost.kv_cache_rate is auto: a share that is given holds whatever the tiers hold",
             hint="Set cost.kv_cache_rate to auto, with a workload that knows how its prompts begin alike.",
+            by_itself=False,
         )
     _require_room(section, settings)
     _require_bandwidth(section, settings, gpus)
@@ -50,4 +51,5 @@ def _require_bandwidth(section: Section, settings: TierSettings, gpus: Sequence[
             "host_gb_per_s_per_gpu",
             f"must be given where a GPU type's own host_memory_gb_s is not known, as of {unknown[0]}",
             hint="Measure it with nvbandwidth (host_to_device_memcpy_ce), or give host_memory_gb_s in the GPU's spec.",
+            by_itself=False,
         )
