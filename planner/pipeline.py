@@ -36,6 +36,7 @@ from planner.evaluation.doubts.odds import with_odds
 from planner.evaluation.evaluator import Evaluator, open_evaluator
 from planner.plans.audit import audit
 from planner.plans.finishing import finished_plan
+from planner.plans.tier_sizes import with_chosen_size
 from planner.proposing.buckets.proposals import pools_again
 from planner.proposing.certificate import is_exact
 from planner.proposing.choice import proposed_again, proposer_of
@@ -63,6 +64,8 @@ def plan(
     InfeasibleError where no layout serves the workload, InputError where the inventory admits no island or the model
     does not take the prompts.
     """
+    if scenario.tiers is not None and scenario.tiers.host_sizes_gb:
+        return with_chosen_size(scenario, lambda sized: plan(sized, progress, odds=odds))
     with open_evaluator(posed(scenario)) if opened is None else nullcontext(opened) as evaluator:
         finished = finished_plan(evaluator, proposer_of(scenario).propose(evaluator, progress, journal))
     return with_promise_odds(finished) if odds else finished

@@ -89,7 +89,7 @@ class Offer:
         return cls(
             gpus=tuple(item.gpu.name for item in items),
             counts=tuple(item.count for item in items),
-            prices=tuple(item.price_usd_per_gpu_hour for item in items),
+            prices=tuple(item.rent_usd_per_gpu_hour for item in items),
             watts=tuple(item.gpu.max_w for item in items),
             options=tuple(
                 tuple(row for row in rows if row.island.gpu == item.gpu.name and row.island.size <= item.count)

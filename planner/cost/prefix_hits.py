@@ -173,21 +173,21 @@ def _reaches(
     device = cache_tokens(context, prompts, degrees)
     yield None, np.zeros(device.shape) if phase is Phase.MIXED else device
     if prefixes.tiers is not None:
-        kept_gb = _kept_gb(context, prompts, degrees)
+        each_gb = kept_gb(context, prompts, degrees)
         for tier in prefixes.tiers.of(context.gpu, prefixes.fleet_gpus):
-            yield tier, tier.gb_per_gpu / kept_gb * prompts
+            yield tier, tier.gb_per_gpu / each_gb * prompts
 
 
-def _kept_gb(context: CostContext, prompts: Array, degrees: Degrees) -> Array:
+def kept_gb(context: CostContext, prompts: Array, degrees: Degrees) -> Array:
     """What a GPU keeps of a prompt that is over (GB)."""
     return memory.cache_gb(context.model, length=prompts, batch=1, tp=degrees.tp, pp=degrees.pp, states=1)
 
 
 def tier_load_ms(context: CostContext, prompts: Array, degrees: Degrees, phase: Phase) -> tuple[Array, Array]:
     """(time in which a GPU reads what tiers hold of a prompt of so many tokens, time until the reads begin) (ms)."""
-    kept_gb, read, begins = _kept_gb(context, prompts, degrees), as_array(0.0), as_array(0.0)
+    each_gb, read, begins = kept_gb(context, prompts, degrees), as_array(0.0), as_array(0.0)
     for tier, share in tier_shares(context, prompts, degrees, phase):
-        read = read + share * kept_gb / tier.gb_per_s_per_gpu * MS_PER_S
+        read = read + share * each_gb / tier.gb_per_s_per_gpu * MS_PER_S
         begins = np.maximum(begins, np.where(share > 0, tier.latency_ms, 0.0))
     return read, begins
 

@@ -310,7 +310,7 @@ class FleetPlan:
 
     def rent_of(self, part: FleetPart) -> float:
         """Of a deployment's GPUs, USD/hour."""
-        prices = {item.gpu.name: item.price_usd_per_gpu_hour for item in self.fleet.inventory.items}
+        prices = {item.gpu.name: item.rent_usd_per_gpu_hour for item in self.fleet.inventory.items}
         return sum(prices[gpu] * count for gpu, count in part.gpus)
 
     @property

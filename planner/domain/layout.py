@@ -33,12 +33,19 @@ def halves_of(phase: Phase) -> tuple[Phase, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InventoryItem:
-    """`count` GPUs of one type at one price: 0 where it has none, `price_known` False where nobody gave one."""
+    """`count` GPUs of one type at one price: 0 where it has none, `price_known` False where nobody gave one.
+    `tiers_usd_per_gpu_hour`: what its part of a node's tiers for KV caches costs beside it."""
 
     gpu: GpuSpec
     count: int
     price_usd_per_gpu_hour: float
     price_known: bool = True
+    tiers_usd_per_gpu_hour: float = 0.0
+
+    @property
+    def rent_usd_per_gpu_hour(self) -> float:
+        """What one of them costs with all that comes with it."""
+        return self.price_usd_per_gpu_hour + self.tiers_usd_per_gpu_hour
 
     @property
     def price_estimated(self) -> bool:

@@ -254,7 +254,7 @@ class Plan:
     @property
     def price_usd_per_hour(self) -> float:
         """Rent of every GPU of the fleet, used or not."""
-        return sum(i.price_usd_per_gpu_hour * self.fleet[i.gpu.name] for i in self.scenario.inventory.items)
+        return sum(i.rent_usd_per_gpu_hour * self.fleet[i.gpu.name] for i in self.scenario.inventory.items)
 
     @property
     def tokens_per_s(self) -> float:

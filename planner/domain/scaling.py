@@ -123,7 +123,7 @@ def _pool(
         given_rps=capacity * share,
         part=sum(other.rate_rps for other in plan.islands if other.id in groups[island.id]) / rate if rate else 0.0,
         lost=max((loss.servers for loss in plan.outlook.losses if loss.island == island.id), default=0),
-        usd_per_hour=item.price_usd_per_gpu_hour * gpus,
+        usd_per_hour=item.rent_usd_per_gpu_hour * gpus,
     )
 
 

@@ -265,10 +265,17 @@ class Scenario:
     trace: RequestTrace | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Tell the cost settings what their `auto` draws on, whichever part of a scenario was replaced."""
+        """Tell the cost settings what their `auto` draws on, and each GPU type what its part of the tiers costs,
+        whichever part of a scenario was replaced."""
         prefixes = self._prefixes
         if prefixes != self.cost.prefixes:
             object.__setattr__(self, "cost", replace(self.cost, prefixes=prefixes))
+        tiers = self.tiers or TierSettings()
+        rents = [tiers.usd_per_gpu_hour(item.gpu) for item in self.inventory.items]
+        if rents != [item.tiers_usd_per_gpu_hour for item in self.inventory.items]:
+            pairs = zip(self.inventory.items, rents, strict=True)
+            items = tuple(replace(item, tiers_usd_per_gpu_hour=rent) for item, rent in pairs)
+            object.__setattr__(self, "inventory", replace(self.inventory, items=items))
 
     @property
     def _prefixes(self) -> CachedPrefixes | None:

@@ -154,7 +154,7 @@ def _range_routes(
 
 
 def _island(inventory: Inventory, member: _NamedIsland, routes: list[Route]) -> PlannedIsland:
-    price = inventory.item(member.duty.island.gpu).price_usd_per_gpu_hour * member.duty.island.size
+    price = inventory.item(member.duty.island.gpu).rent_usd_per_gpu_hour * member.duty.island.size
     return PlannedIsland(
         id=member.id,
         gpu=member.duty.island.gpu,
@@ -187,7 +187,7 @@ def _unassigned(
 
 
 def _idle(inventory: Inventory, island: IslandClass, name: str, row: ClassPerformance) -> PlannedIsland:
-    price = inventory.item(island.gpu).price_usd_per_gpu_hour * island.size
+    price = inventory.item(island.gpu).rent_usd_per_gpu_hour * island.size
     return PlannedIsland.idle(name, island.gpu, island.size, price, row.decode.reason or row.prefill.reason)
 
 

@@ -88,7 +88,7 @@ def goal_values(question: Question, layout: Layout, standing: Standing) -> tuple
             case Goal.RATE:
                 return standing.rate_rps
             case Goal.PRICE:
-                return sum(inventory.item(i.gpu).price_usd_per_gpu_hour * i.size * n for i, n in layout.counts)
+                return sum(inventory.item(i.gpu).rent_usd_per_gpu_hour * i.size * n for i, n in layout.counts)
             case Goal.WATTS:
                 return sum(inventory.item(i.gpu).gpu.max_w * i.size * n for i, n in layout.counts)
             case Goal.HEADROOM:

@@ -68,7 +68,7 @@ def pool_islands(
     by_island = {route.island: route for route in routes}
     for pool in pools:
         route = by_island[pool.island]
-        price = scenario.inventory.item(pool.gpu).price_usd_per_gpu_hour
+        price = scenario.inventory.item(pool.gpu).rent_usd_per_gpu_hour
         yield PlannedIsland(
             id=pool.island,
             gpu=pool.gpu,
@@ -92,7 +92,7 @@ def pool_islands(
 def unplaced_islands(scenario: Scenario, shortfalls: Sequence[Shortfall]) -> Iterator[PlannedIsland]:
     """Pools of which no server found room."""
     for shortfall in shortfalls:
-        price = scenario.inventory.item(shortfall.gpu).price_usd_per_gpu_hour * shortfall.gpus
+        price = scenario.inventory.item(shortfall.gpu).rent_usd_per_gpu_hour * shortfall.gpus
         yield PlannedIsland.idle(shortfall.island, shortfall.gpu, shortfall.gpus, price, shortfall.reason)
 
 

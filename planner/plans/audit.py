@@ -71,7 +71,7 @@ def _inventory(plan: Plan) -> Iterator[str]:
     for item in plan.scenario.inventory.items:
         if used[item.gpu.name] > item.count:
             yield f"islands hold {used[item.gpu.name]} {item.gpu.name}, the inventory {item.count}"
-    prices = {item.gpu.name: item.price_usd_per_gpu_hour for item in plan.scenario.inventory.items}
+    prices = {item.gpu.name: item.rent_usd_per_gpu_hour for item in plan.scenario.inventory.items}
     for island in plan.islands:
         if not close(island.price_usd_per_hour, prices[island.gpu] * island.size):
             yield f"island {island.id}: its price is not that of its GPUs"

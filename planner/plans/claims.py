@@ -111,7 +111,7 @@ def _worths(plan: Plan, sensitivity: Sensitivity) -> Iterator[str]:
         where = f"sensitivity.gpus.{row}"
         yield from _due(f"{where}.gpus_per_node", worth.gpus_per_node, node)
         yield from _due(f"{where}.gpus_lost", worth.gpus_lost, min(node, count))
-        yield from _due(f"{where}.price_usd_per_gpu_hour", worth.price_usd_per_gpu_hour, item.price_usd_per_gpu_hour)
+        yield from _due(f"{where}.price_usd_per_gpu_hour", worth.price_usd_per_gpu_hour, item.rent_usd_per_gpu_hour)
         if (worth.less_node_rps is None) != (count == 0):
             yield f"{where}.less_node_rps must be null where the fleet has none of the type, and only there"
     for key, gpu in (("next_gpu", sensitivity.next_gpu), ("drop_first", sensitivity.drop_first)):

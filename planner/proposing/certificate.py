@@ -123,7 +123,7 @@ def layout_settings(scenario: Scenario) -> AssignmentSettings:
 def require_prices(scenario: Scenario) -> None:
     """Raises InputError where an objective in money has nothing to count."""
     objective = scenario.objective
-    free = [item.gpu.name for item in scenario.inventory.items if not item.price_usd_per_gpu_hour > 0]
+    free = [item.gpu.name for item in scenario.inventory.items if not item.rent_usd_per_gpu_hour > 0]
     if free and objective.kind.row.priced:
         raise InputError(
             f"scenario {scenario.name}: prices_usd_per_gpu_hour: must be above 0 where objective.kind is "
@@ -255,7 +255,7 @@ def objective_value(scenario: Scenario, layout: Layout, throughput_rps: float) -
     """The objective of a layout in its own unit: requests/s (also of several goals), USD/hour, requests per USD/hour,
     or W."""
     items = {item.gpu.name: item for item in scenario.inventory.items}
-    price = sum(items[i.gpu].price_usd_per_gpu_hour * i.size * n for i, n in layout.counts)
+    price = sum(items[i.gpu].rent_usd_per_gpu_hour * i.size * n for i, n in layout.counts)
     watts = sum(items[i.gpu].gpu.max_w * i.size * n for i, n in layout.counts)
     return scenario.objective.kind.row.value(throughput_rps, price, watts)
 

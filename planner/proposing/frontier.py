@@ -103,7 +103,7 @@ def _require(scenario: Scenario, points: int) -> None:
             f"there is no price for {', '.join(unknown)}.",
             hint="Add it under prices_usd_per_gpu_hour, or leave the type out of the inventory.",
         )
-    if not any(item.price_usd_per_gpu_hour > 0 and item.count for item in items):
+    if not any(item.rent_usd_per_gpu_hour > 0 and item.count for item in items):
         raise InputError(
             f"scenario {scenario.name}: prices_usd_per_gpu_hour: at least one offered GPU type must have a price above "
             "0, got none.",
@@ -156,7 +156,7 @@ def _point(evaluator: Evaluator, best: Best, budget: float) -> FrontierPoint | N
 
 def _price(layout: Layout, items: Sequence[InventoryItem]) -> float:
     gpus = layout.gpus
-    return sum(item.price_usd_per_gpu_hour * gpus[item.gpu.name] for item in items)
+    return sum(item.rent_usd_per_gpu_hour * gpus[item.gpu.name] for item in items)
 
 
 def _budgets(scenario: Scenario, cheapest: float, points: int) -> list[float]:

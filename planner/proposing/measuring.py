@@ -228,7 +228,7 @@ def _unbiased(scenario: Scenario, fleet: Fleet, rate_rps: float) -> float:
 
 def _rent(scenario: Scenario, fleet: Fleet) -> float:
     """USD/hour of its GPUs."""
-    return sum(scenario.inventory.item(pool.gpu).price_usd_per_gpu_hour * pool.gpus for pool in fleet)
+    return sum(scenario.inventory.item(pool.gpu).rent_usd_per_gpu_hour * pool.gpus for pool in fleet)
 
 
 def _label(fleet: Fleet) -> str:
@@ -287,7 +287,7 @@ def _proposed(scenario: Scenario, key: _Key, server: ServerConfig, band: Band) -
         predicted_tokens_per_s=tokens_per_s,
         spread=math.log(band.high / band.low) / (2 * _SCORE),
         hours=hours,
-        cost_usd=hours * parallel.devices * scenario.inventory.item(gpu).price_usd_per_gpu_hour,
+        cost_usd=hours * parallel.devices * scenario.inventory.item(gpu).rent_usd_per_gpu_hour,
     )
 
 

@@ -114,7 +114,7 @@ def _gpu_worth(plan: Plan, gpu: str, wide: Offer, relaxed: Relaxation, settings:
         gpu=gpu,
         gpus_per_node=node,
         gpus_lost=lost,
-        price_usd_per_gpu_hour=item.price_usd_per_gpu_hour,
+        price_usd_per_gpu_hour=item.rent_usd_per_gpu_hour,
         dual_rps=relaxed.toll[gpu],
         more_node_rps=more,
         more_node_most_rps=more,

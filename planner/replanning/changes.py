@@ -320,7 +320,7 @@ class ChangeClock:
         """The changes with their times, and the GPU time that they take."""
         timed = tuple(self._timed(change) for change in changes)
         seconds = gpu_seconds_of(timed)
-        usd = sum(lost_s / S_PER_HOUR * self.gpus[gpu].price_usd_per_gpu_hour for gpu, lost_s in seconds.items())
+        usd = sum(lost_s / S_PER_HOUR * self.gpus[gpu].rent_usd_per_gpu_hour for gpu, lost_s in seconds.items())
         priced = all(self.gpus[gpu].price_known for gpu, lost_s in seconds.items() if lost_s)
         return PlanChange(changes=timed, gpu_seconds=sum(seconds.values()), usd=usd if priced else None)
 

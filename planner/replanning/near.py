@@ -74,7 +74,7 @@ class NearService:
     def rent(self, priced: PricedPools) -> float:
         """USD/hour of the pools' GPUs."""
         inventory = self.question.scenario.inventory
-        return sum(inventory.item(pool.gpu).price_usd_per_gpu_hour * pool.gpus for pool in priced.pools)
+        return sum(inventory.item(pool.gpu).rent_usd_per_gpu_hour * pool.gpus for pool in priced.pools)
 
     def serves(self, near: NearPlan) -> bool:
         """Whether a target and a budget are kept to."""
@@ -120,7 +120,7 @@ def deployed_pools(before: Plan, question: Question, clock: ChangeClock) -> Iter
     """The servers that run; where engines would have to be started with other flags, none of them can run on."""
     same = same_engines(before.scenario, question.scenario)
     for pool in before.outlook.pools:
-        price = question.scenario.inventory.item(pool.gpu).price_usd_per_gpu_hour
+        price = question.scenario.inventory.item(pool.gpu).rent_usd_per_gpu_hour
         stop_usd = clock.drain_s(role_of(pool)) / S_PER_HOUR * pool.server.parallel.devices * price
         yield DeployedPool(
             pool=replace(pool, share=1.0),
@@ -131,7 +131,7 @@ def deployed_pools(before: Plan, question: Question, clock: ChangeClock) -> Iter
 
 def start_usd(question: Question, clock: ChangeClock, gpu: str, shape: ParallelConfig) -> float:
     """GPU time that loading a server takes, in USD."""
-    price = question.scenario.inventory.item(gpu).price_usd_per_gpu_hour
+    price = question.scenario.inventory.item(gpu).rent_usd_per_gpu_hour
     return clock.load_s(gpu, shape) / S_PER_HOUR * shape.devices * price
 
 

@@ -21,11 +21,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost import memory
 from planner.cost.arrays import Array, as_array
 from planner.cost.device import CostContext
 from planner.cost.grid import Degrees
-from planner.cost.prefix_hits import tier_load_ms
+from planner.cost.prefix_hits import kept_gb, tier_load_ms
 from planner.domain import Phase
 from planner.units import MS_PER_S
 
@@ -45,13 +44,14 @@ class CacheReads:
     ) -> "CacheReads | None":
         """`prompts`: tokens, shape (1, ranges); `degrees` of servers, in a column; `hits`: h. None without tiers."""
         prefixes = context.settings.prefixes
-        if prefixes is None or prefixes.tiers is None:
+        tiers = (
+            () if prefixes is None or prefixes.tiers is None else prefixes.tiers.of(context.gpu, prefixes.fleet_gpus)
+        )
+        if not tiers:
             return None
-        first_tier = prefixes.tiers.of(context.gpu, prefixes.fleet_gpus)[0]
         read_ms, begins_ms = tier_load_ms(context, prompts, degrees, phase)
-        kept_gb = memory.cache_gb(context.model, length=prompts, batch=1, tp=degrees.tp, pp=degrees.pp, states=1)
         leaves = (1 - hits) + (1.0 if phase is Phase.PREFILL else 0.0)
-        other_way = leaves * kept_gb / first_tier.gb_per_s_per_gpu * MS_PER_S
+        other_way = leaves * kept_gb(context, prompts, degrees) / tiers[0].gb_per_s_per_gpu * MS_PER_S
         shape = np.broadcast_shapes(read_ms.shape, other_way.shape, degrees.tp.shape)
         return cls(
             read_ms=np.broadcast_to(read_ms, shape),

@@ -54,7 +54,7 @@ def change_usd(scenario: Scenario, before: Mapping[ServerKind, int], after: Mapp
         gone = before.get((gpu, phase, shape), 0) - after.get((gpu, phase, shape), 0)
         # What stops is paid for while it drains, what starts while it loads.
         lost_s = times.drain_s if gone > 0 else load_s(scenario, times, item.gpu, shape)
-        usd += abs(gone) * shape.devices * lost_s / S_PER_HOUR * item.price_usd_per_gpu_hour
+        usd += abs(gone) * shape.devices * lost_s / S_PER_HOUR * item.rent_usd_per_gpu_hour
     return usd
 
 
@@ -66,7 +66,7 @@ def most_change_usd(scenario: Scenario, before: Mapping[ServerKind, int]) -> flo
     for item in scenario.inventory.items:
         most_gb = item.gpu.device_gb * item.gpu.gpus_per_host
         most_s = most_gb / _node_gb_s(scenario, times, item.gpu) + times.start_s
-        usd += item.count * item.price_usd_per_gpu_hour * most_s / S_PER_HOUR
+        usd += item.count * item.rent_usd_per_gpu_hour * most_s / S_PER_HOUR
     return usd
 
 

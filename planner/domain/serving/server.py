@@ -7,6 +7,7 @@ from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
 from planner.domain.layout import PHASES, ParallelConfig, Phase, halves_of
+from planner.domain.serving.caches.tiers import TierOutlook
 from planner.domain.serving.promise import PromiseOdds, ReplayedChoice
 from planner.domain.serving.routing import FormChoice
 
@@ -223,6 +224,9 @@ class BucketPlan:
     ] = None
     replayed: Annotated[
         ReplayedChoice | None, Key("what replays said of it (absent: it was not chosen by replays)", sparse=True)
+    ] = None
+    tiers: Annotated[
+        TierOutlook | None, Key("what caches below device memory bring (absent: there are none)", sparse=True)
     ] = None
 
     @classmethod

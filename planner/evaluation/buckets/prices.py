@@ -171,7 +171,7 @@ class BucketPrices:
     def _divisible(self, column_of: Callable[[str, Phase], Column]) -> BucketOffer:
         """The best rate of each GPU on each bucket, as if servers could be divided."""
         inventory = self._scenario.inventory
-        stocks = inventory_stocks(inventory, [item.price_usd_per_gpu_hour for item in inventory.items])
+        stocks = inventory_stocks(inventory, [item.rent_usd_per_gpu_hour for item in inventory.items])
         options: dict[Place, tuple[BucketOption, ...]] = {}
         for phase in self.space.serving:
             best = np.array([self.best_per_gpu(stock.gpu, phase, column_of(stock.gpu, phase)) for stock in stocks])

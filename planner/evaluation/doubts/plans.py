@@ -144,7 +144,7 @@ class _Draws:
     def rent(self, gpu: str) -> float:
         """USD/hour of the GPUs of a type."""
         item = self.plan.scenario.inventory.item(gpu)
-        return item.price_usd_per_gpu_hour * sum(
+        return item.rent_usd_per_gpu_hour * sum(
             pool.count * pool.server.parallel.devices for pool in self.plan.outlook.pools if pool.gpu == gpu
         )
 

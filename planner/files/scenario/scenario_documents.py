@@ -34,6 +34,7 @@ from planner.files.scenario.cost_sections import cost_document
 from planner.files.scenario.objective_sections import objective_document
 from planner.files.scenario.placement_sections import placement_settings_document
 from planner.files.scenario.search_sections import search_document
+from planner.files.scenario.tiers import tiers_document
 from planner.files.tables.workloads import read_workload, workload_document
 
 
@@ -58,7 +59,7 @@ def scenario_document(scenario: Scenario, cluster: dict[str, object] | None = No
         "assignment": record_document(scenario.assignment),
         "search": search_document(scenario.search),
         **({} if scenario.network is None else {"network": record_document(scenario.network)}),
-        **({} if scenario.tiers is None else {"tiers": record_document(scenario.tiers)}),
+        **({} if scenario.tiers is None else {"tiers": tiers_document(scenario.tiers)}),
         **_placement(scenario, cluster),
         "engine": engine_document(scenario.engine),
         "routing": record_document(scenario.routing, form=scenario.routing_form.value),

@@ -46,7 +46,7 @@ def stocks_of(question: Question, objective: ObjectiveSettings) -> tuple[Stock, 
     items = question.scenario.inventory.items
     if objective.kind.row.in_watts:
         return inventory_stocks(question.scenario.inventory, [item.gpu.max_w for item in items])
-    return inventory_stocks(question.scenario.inventory, [item.price_usd_per_gpu_hour for item in items])
+    return inventory_stocks(question.scenario.inventory, [item.rent_usd_per_gpu_hour for item in items])
 
 
 def _may_mix(prices: BucketPrices) -> bool:

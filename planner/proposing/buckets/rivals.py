@@ -56,7 +56,7 @@ class _Yard:
         self._stocks = stocks_of(evaluator.question, objective)
         self._partitions = evaluator.prices.partitions[:1]
         self._offer = evaluator.prices.offer(self._stocks, self._partitions)
-        self._rent = {item.gpu.name: item.price_usd_per_gpu_hour for item in scenario.inventory.items}
+        self._rent = {item.gpu.name: item.rent_usd_per_gpu_hour for item in scenario.inventory.items}
 
     def rival(self, name: str, gpus: Collection[str]) -> RivalFleet | None:
         """The best fleet found of these types, of those that hand KV caches to each other; None: none serves."""

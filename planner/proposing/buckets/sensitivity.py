@@ -222,7 +222,7 @@ def _gpu_worth(
         gpu=gpu,
         gpus_per_node=node,
         gpus_lost=lost,
-        price_usd_per_gpu_hour=item.price_usd_per_gpu_hour,
+        price_usd_per_gpu_hour=item.rent_usd_per_gpu_hour,
         dual_rps=tolls.get(gpu, 0.0),
         more_node_rps=max(0.0, more[0]),  # the plan's own pools are among those of more GPUs
         more_node_most_rps=max(0.0, more[1]),

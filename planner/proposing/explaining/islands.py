@@ -91,7 +91,7 @@ def _rates(plan: Plan, item: InventoryItem, island: PlannedIsland, mix: Mix) -> 
 
 
 def _rival(plan: Plan, row: ConfigurationRates, mix: Mix, chosen: bool) -> RivalIsland:
-    parallel, price = row.parallel, plan.scenario.inventory.item(row.gpu).price_usd_per_gpu_hour
+    parallel, price = row.parallel, plan.scenario.inventory.item(row.gpu).rent_usd_per_gpu_hour
     rate = mean_rate(row.rates_rps, mix)
     return RivalIsland(
         gpu=row.gpu,

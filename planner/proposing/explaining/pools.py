@@ -144,7 +144,7 @@ def _worth(prices: BucketPrices, relaxed: RelaxedBuckets | None, phase: Phase, b
 
 
 def _per_usd(rate: float, item: InventoryItem) -> float | None:
-    return rate / item.price_usd_per_gpu_hour if item.price_usd_per_gpu_hour > 0 else None
+    return rate / item.rent_usd_per_gpu_hour if item.rent_usd_per_gpu_hour > 0 else None
 
 
 def _gpus_there(buckets: BucketPlan, pool: BucketPool, gpu: str) -> int:

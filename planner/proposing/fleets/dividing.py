@@ -74,7 +74,7 @@ class FleetPricing:
 
     def __init__(self, fleet: FleetScenario, deployments: Sequence[Deployment]) -> None:
         self.fleet, self.deployments = fleet, tuple(deployments)
-        self.stocks = inventory_stocks(fleet.inventory, [item.price_usd_per_gpu_hour for item in fleet.inventory.items])
+        self.stocks = inventory_stocks(fleet.inventory, [item.rent_usd_per_gpu_hour for item in fleet.inventory.items])
         self._prices = [BucketPrices(_by_rate(deployment)) for deployment in deployments]
         self._aggregated: set[int] = set()
         self.names = [service.name for service in fleet.interactive]

@@ -66,7 +66,7 @@ def _division(fleet: FleetScenario, aim: FleetAim, multiple: float) -> FleetPoin
     for row in division.gpus:
         for gpu, count in row.items():
             used[gpu] = used.get(gpu, 0) + count
-    prices = {item.gpu.name: item.price_usd_per_gpu_hour for item in fleet.inventory.items}
+    prices = {item.gpu.name: item.rent_usd_per_gpu_hour for item in fleet.inventory.items}
     return FleetPoint(
         multiple=multiple if aim is FleetAim.TARGET else division.value,
         rent_usd_per_hour=sum(prices[gpu] * count for gpu, count in used.items()),

@@ -220,7 +220,7 @@ def _bound_alone(fleet: FleetScenario, finished: Plan, value: float) -> float:
 
 
 def _rent(fleet: FleetScenario, parts: Sequence[FleetPart]) -> float:
-    prices = {item.gpu.name: item.price_usd_per_gpu_hour for item in fleet.inventory.items}
+    prices = {item.gpu.name: item.rent_usd_per_gpu_hour for item in fleet.inventory.items}
     return sum(prices[gpu] * count for part in parts for gpu, count in part.gpus)
 
 

@@ -119,7 +119,7 @@ def _worths(plan: FleetPlan, blocks: Sequence[BatchBlock]) -> dict[str, float]:
         for block in blocks:
             best[block.gpu] = max(best[block.gpu], block.tokens_per_s / block.gpus)
         return best
-    return {item.gpu.name: item.price_usd_per_gpu_hour or 1.0 for item in plan.fleet.inventory.items}
+    return {item.gpu.name: item.rent_usd_per_gpu_hour or 1.0 for item in plan.fleet.inventory.items}
 
 
 def _needs(plan: FleetPlan, part: FleetPart, terms: LendingTerms, count: int) -> tuple[float, ...]:

@@ -61,7 +61,7 @@ def near_division(
     rates of deployments that keep their plan while they keep these. Raises as `best_division` does."""
     plans = SharePlans(deployments)
     best = best_division(fleet, deployments, tell, plans)
-    stocks = inventory_stocks(fleet.inventory, [item.price_usd_per_gpu_hour for item in fleet.inventory.items])
+    stocks = inventory_stocks(fleet.inventory, [item.rent_usd_per_gpu_hour for item in fleet.inventory.items])
     start, goal = (
         tuple(tuple(shares.get(stock.gpu, 0) for stock in stocks) for shares in rows)
         for rows in ([standing.get(d.name, {}) for d in deployments], best.gpus)

@@ -93,8 +93,8 @@ def _owned_usd_per_hour(scenario: Scenario, series: RateSeries, floor: Sequence[
     items = [item for item in scenario.inventory.items if item.count]
     rent = rents(floor)
     below = np.array([*(step.rate_rps for step in floor), np.inf])
-    standing: float = min(serving_usd_per_hour(item, tariff) / item.price_usd_per_gpu_hour for item in items)
-    working: float = min(power_usd_per_hour(item, tariff) / item.price_usd_per_gpu_hour for item in items)
+    standing: float = min(serving_usd_per_hour(item, tariff) / item.rent_usd_per_gpu_hour for item in items)
+    working: float = min(power_usd_per_hour(item, tariff) / item.rent_usd_per_gpu_hour for item in items)
     of_rate = working * (1 - tariff.idle_share) * rent * scenario.routing.margin / below
     return np.asarray(standing * rent + np.array(series.rates_rps)[:, None] * of_rate[None, :])
 
@@ -146,7 +146,7 @@ def _of_windows(book: LevelBook, floor: Sequence[LeastCost], series: RateSeries)
     steps = np.searchsorted([step.rate_rps for step in floor], rates, side="right")
     total = float(rents(floor)[steps].sum())
     rises = _rises(book, floor, rates, steps)
-    gpu_usd = min(item.price_usd_per_gpu_hour for item in book.scenario.inventory.items if item.count)
+    gpu_usd = min(item.rent_usd_per_gpu_hour for item in book.scenario.inventory.items if item.count)
     for step in np.unique(steps[rises > 0]):
         loose = (steps == step) & (rises > 0)
         above = np.unique(rates[loose])

@@ -59,7 +59,7 @@ def window_usd(
     for item in scenario.inventory.items:
         always = (reserved or {}).get(item.gpu.name, 0)
         beyond = np.maximum(0, gpus_of(levels, item.gpu.name) - always)
-        per_hour += item.price_usd_per_gpu_hour * ((1 - tariff.reserved_discount) * always + beyond)
+        per_hour += item.rent_usd_per_gpu_hour * ((1 - tariff.reserved_discount) * always + beyond)
     return np.broadcast_to(hours * per_hour, (len(series.windows), len(levels)))
 
 
@@ -89,14 +89,14 @@ def power_usd_per_hour(item: InventoryItem, tariff: Tariff) -> float:
 def spare_usd_per_hour(item: InventoryItem, tariff: Tariff) -> float:
     """What a GPU in no server brings, less its power; negative where it is idle."""
     power = power_usd_per_hour(item, tariff)
-    return max(tariff.spot_share * item.price_usd_per_gpu_hour - power, -tariff.idle_share * power)
+    return max(tariff.spot_share * item.rent_usd_per_gpu_hour - power, -tariff.idle_share * power)
 
 
 def changing_usd_per_hour(item: InventoryItem, tariff: Tariff) -> float:
     """What a GPU costs that loads or drains beside the plan that stands, rather than being in no server."""
     if tariff.kind is TariffKind.OWNED:
         return spare_usd_per_hour(item, tariff) + power_usd_per_hour(item, tariff)
-    return item.price_usd_per_gpu_hour
+    return item.rent_usd_per_gpu_hour
 
 
 def serving_usd_per_hour(item: InventoryItem, tariff: Tariff) -> float:
@@ -290,7 +290,7 @@ def level_of(plan: Plan, bound_usd_per_hour: float) -> ScheduleLevel:
     for pool in plan.outlook.pools:
         gpus[pool.gpu] = gpus.get(pool.gpu, 0) + pool.gpus
     items = plan.scenario.inventory
-    usd = sum(count * items.item(gpu).price_usd_per_gpu_hour for gpu, count in gpus.items())
+    usd = sum(count * items.item(gpu).rent_usd_per_gpu_hour for gpu, count in gpus.items())
     return ScheduleLevel(
         plan=plan,
         promise_rps=plan.outlook.promise_rps,
@@ -317,7 +317,7 @@ def require_schedulable(scenario: Scenario) -> None:
             f"predicted, got {scenario.promise.sure:g}.",
             hint="Leave out promise.sure, and raise the rates instead.",
         )
-    free = [item.gpu.name for item in scenario.inventory.items if not item.price_usd_per_gpu_hour > 0]
+    free = [item.gpu.name for item in scenario.inventory.items if not item.rent_usd_per_gpu_hour > 0]
     if free:
         raise InputError(
             f"scenario {scenario.name}: prices_usd_per_gpu_hour: must be above 0 for a schedule; {', '.join(free)} "

@@ -82,7 +82,7 @@ class _Fleets:
     ) -> None:
         self._book, self._series, self._most_changes = book, series, most_changes
         self._names = [item.gpu.name for item in types]
-        self._usd = np.array([item.price_usd_per_gpu_hour for item in types])
+        self._usd = np.array([item.rent_usd_per_gpu_hour for item in types])
         lowest_rps = min(rate for rate in series.rates_rps if rate)
         self._rates = np.maximum(series.rates_rps, lowest_rps)  # with no requests something stands, too
         self._steps = np.unique(self._rates)

@@ -223,4 +223,4 @@ def _degrees(island: PlannedIsland) -> str:
 
 def _rent(plan: Plan, gpu: str, gpus: int) -> float | None:
     inventory = plan.scenario.inventory
-    return None if gpu in inventory.without_price else gpus * inventory.item(gpu).price_usd_per_gpu_hour
+    return None if gpu in inventory.without_price else gpus * inventory.item(gpu).rent_usd_per_gpu_hour

@@ -66,7 +66,7 @@ def _fleet(plan: Plan, offered: Sequence[str]) -> Table[Row]:
 
     def each(row: Row) -> float | None:
         item = None if row[0] == _TOTAL else inventory.item(row[0])
-        return item.price_usd_per_gpu_hour if item and item.price_known else None
+        return item.rent_usd_per_gpu_hour if item and item.price_known else None
 
     def rent(row: Row) -> float | None:
         if row[0] == _TOTAL:

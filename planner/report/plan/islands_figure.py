@@ -45,7 +45,7 @@ def draw(plan: Plan) -> Figure:
 
 
 def _frame(axes: Axes, item: InventoryItem, scale: int) -> None:
-    price = item.count * item.price_usd_per_gpu_hour
+    price = item.count * item.rent_usd_per_gpu_hour
     rent = f", {money(price)} USD/hour" if price else ""
     axes.set_xlim(0, scale)
     axes.set_ylim(FLOOR, 1.0)

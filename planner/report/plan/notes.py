@@ -114,7 +114,7 @@ def _estimated_prices(plan: Plan) -> Iterator[str]:
     guessed = [item for item in plan.scenario.inventory.items if item.price_estimated]
     if not guessed:
         return
-    names = ", ".join(f"{escaped(item.gpu.name)} ({item.price_usd_per_gpu_hour:g} USD/hour)" for item in guessed)
+    names = ", ".join(f"{escaped(item.gpu.name)} ({item.rent_usd_per_gpu_hour:g} USD/hour)" for item in guessed)
     if row.rents or row.priced:
         yield f"**Prices that nobody publishes help to decide the answer**: estimates for {names}. Give your own."
     elif any(plan.fleet[item.gpu.name] for item in guessed):

@@ -13,10 +13,11 @@ what is found is found in the largest tier, and read from the first that has it.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated
 
 from planner.domain.gpu import GpuSpec
-from planner.domain.keys import Bounds, Key
+from planner.domain.keys import INTERNAL, Bounds, Key, OneOf
 
 HOST, SSD, REMOTE = TIER_NAMES = ("host", "ssd", "remote")
 HOST_LINK_SHARE = 0.8
@@ -49,11 +50,14 @@ class CacheTier:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierSettings:
     """Sizes of 0 stand for no such tier. `host_gb_per_s_per_gpu` None: `HOST_LINK_SHARE` of the GPU type's
-    `host_memory_gb_s`."""
+    `host_memory_gb_s`. `host_sizes_gb`: sizes of host memory that a plan is to choose from, ascending (GB a node)."""
 
     host_gb_per_node: Annotated[
-        float, Bounds(low=0, high=1e6), Key("of host memory for KV caches, all engines of a node together", unit="GB")
+        float,
+        Bounds(low=0, high=1e6),
+        Key("of host memory for KV caches, all engines of a node together; or a list to choose from", unit="GB"),
     ] = 0.0
+    host_sizes_gb: Annotated[tuple[float, ...], INTERNAL] = ()
     host_gb_per_s_per_gpu: Annotated[
         float | None, Bounds(above=0, high=1e6), Key("that a GPU reads of it; else by its type", unit="GB/s")
     ] = None
@@ -93,8 +97,43 @@ class TierSettings:
                 shared=True,
             )
 
-    def usd_per_hour(self, nodes: float) -> float:
-        """Rent of the tiers of so many nodes, and of the store."""
-        on_nodes = self.host_gb_per_node * self.host_usd_per_tb_hour + self.ssd_gb_per_node * self.ssd_usd_per_tb_hour
-        store = 0.0 if self.remote is None else self.remote.gb * self.remote.usd_per_tb_hour
-        return (nodes * on_nodes + store) / _TERABYTE_GB
+    def usd_per_gpu_hour(self, gpu: GpuSpec) -> float:
+        """Rent of a GPU's part of what its node has; a remote store's is the same whatever GPUs there are."""
+        of_node = self.host_gb_per_node * self.host_usd_per_tb_hour + self.ssd_gb_per_node * self.ssd_usd_per_tb_hour
+        return of_node / _TERABYTE_GB / gpu.gpus_per_host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierHits:
+    """What a pool reads from one tier at the plan's rate."""
+
+    island: str
+    tier: Annotated[str, OneOf(TIER_NAMES)]
+    share: Annotated[float, Bounds(low=0, high=1), Key("of its prompts' tokens")]
+    gb_per_s_per_gpu: Annotated[float, Bounds(low=0), Key("that each of its GPUs reads, in the mean", unit="GB/s")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierSize:
+    """What the best plan with so much host memory is worth, in the objective's unit."""
+
+    host_gb_per_node: Annotated[float, Bounds(low=0)]
+    value: Annotated[float | None, Key("of its plan (null: nothing serves)")]
+    bound: Annotated[float | None, Key("none is better with that size (null: not known)")] = None
+    why: Annotated[str, Key("why nothing serves", sparse=True)] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierOutlook:
+    """What the tiers below device memory bring. `sizes`: those of host memory that the plan chose from."""
+
+    hits: tuple[TierHits, ...]
+    sizes: Annotated[tuple[TierSize, ...], Key("of host memory that were planned for", sparse=True)] = ()
+
+    @property
+    def worth_per_tb(self) -> tuple[tuple[float, float], ...]:
+        """(size, what one more terabyte a node adds to the value from it to the next size), of sizes that serve."""
+        served = [(row.host_gb_per_node, row.value) for row in self.sizes if row.value is not None]
+        return tuple(
+            (low, (more - value) / (high - low) * _TERABYTE_GB) for (low, value), (high, more) in pairwise(served)
+        )
