@@ -177,9 +177,12 @@ def _cached(plan: Plan) -> list[str]:
             "The router does not look at prefixes: but for what most prompts share, one prompt in as many as there are "
             "ranks comes to where its prefix is (`routing.policy: prefix_aware` finds more)"
         )
+    where = "memory that a rank of prefill has left"
+    if plan.scenario.tiers is not None:
+        where += " or its part of the tiers below it, of which alone pools of both phases count"
     return [
         f"Prefix cache: prompts find {_share_words(plan)}what they would have found in the trace's own order, in the "
-        f"memory that a rank of prefill has left and as long as it keeps them at full load. {router}."
+        f"{where} and as long as it keeps them at full load. {router}."
     ]
 
 

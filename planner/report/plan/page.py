@@ -33,6 +33,7 @@ from planner.report.plan.provenance import notes_section, provenance_section
 from planner.report.plan.quality import quality_section, sensitivity_section
 from planner.report.plan.routing_plots import routing_section
 from planner.report.plan.search import search_section
+from planner.report.workload.cached import cached_section
 
 
 def key_figures(plan: Plan) -> tuple[Figure, ...]:
@@ -126,6 +127,7 @@ def plan_page(plan: Plan, *, replay: StoredReplay | None = None, earlier: PlanDi
         latency_section(plan, replay) if serves else None,
         cost_section(plan) if serves else None,
         quality_section(plan) if serves else None,
+        cached_section(plan),
         sensitivity_section(plan),
         frontier_section(plan),
         search_section(plan),
