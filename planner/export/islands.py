@@ -20,6 +20,7 @@ inside one, so that `gpus` has to divide the aligned parts; larger pods must spa
 and may span none under `single-numa-node`.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -41,10 +42,12 @@ from planner.domain import (
     halves_of,
 )
 from planner.domain.engine import ExchangeSite, pod_sizes
+from planner.domain.serving.caches.tiers import HOST, CacheTier
 from planner.errors import ExportError, InconsistentPlanError
 from planner.export.objects.names import island_slugs, weights_location, workload_name
 from planner.export.partners import clusters, partners
 from planner.files import catalog
+from planner.units import GB, GIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +132,8 @@ class ServingIsland:
     hang together by that, its own too. `engine`: that the plan was priced for. `per_node`: copies that may share a node
     at most, where losses of nodes count on it (0: as many as fit). `by_rank`: each attention rank takes requests at a
     port of its own, in every pod of a copy; else the leader takes those of all, `by_server` says why. `served_names`:
-    what requests may call the model, as its engine would by itself first (empty: that alone).
+    what requests may call the model, as its engine would by itself first (empty: that alone). `tiers`: below the device
+    memory of one of its GPUs; none where it takes no prompts.
     """
 
     id: str
@@ -161,6 +165,7 @@ class ServingIsland:
     by_rank: bool = False
     by_server: str = ""
     served_names: tuple[str, ...] = ()
+    tiers: tuple[CacheTier, ...] = ()
 
     @property
     def local_ranks(self) -> int:
@@ -186,6 +191,15 @@ class ServingIsland:
     def decode_tokens(self) -> int:
         """Tokens that an attention group takes through the model in a decode step of one micro-batch per stage."""
         return -(-self.batch_size // self.parallel.pp) * (1 + self.draft_tokens)
+
+    def tier_gb(self, name: str) -> float:
+        """What a tier holds of a GPU's caches (GB); 0 where there is none."""
+        return next((tier.gb_per_gpu for tier in self.tiers if tier.name == name), 0.0)
+
+    @property
+    def host_cache_gib(self) -> int:
+        """Host memory that each GPU takes along for its tier there (GiB)."""
+        return math.ceil(self.tier_gb(HOST) * GB / GIB)
 
     @property
     def exchange_site(self) -> ExchangeSite:
@@ -316,9 +330,18 @@ def _serving_island(
         images=scenario.cost.images_per_request > 0,
         engine=scenario.engine,
         per_node=plan.per_node(island.id),
+        tiers=_tiers(plan, island, gpu),
         **exchange,
         **_assumptions(plan, island, parallel),
     )
+
+
+def _tiers(plan: Plan, island: PlannedIsland, gpu: GpuSpec) -> tuple[CacheTier, ...]:
+    """Those of islands that take prompts in: what decodes alone begins with the cache that it is sent."""
+    settings = plan.scenario.tiers
+    if settings is None or island.phase is Phase.DECODE:
+        return ()
+    return settings.of(gpu, sum(other.size for other in plan.islands if other.phase not in (None, Phase.DECODE)))
 
 
 class _Assumptions(TypedDict, total=False):

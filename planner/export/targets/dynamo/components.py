@@ -136,7 +136,7 @@ def worker(
     }
     if island.grouping.pods > 1:
         component["multinode"] = {"nodeCount": island.grouping.pods}
-    component["sharedMemorySize"] = f"{deployment.options.shared_memory_gib}Gi"
+    component["sharedMemorySize"] = f"{deployment.options.shared_memory_gib + launch.needs.shared_gib}Gi"
     template["metadata"] = {"labels": labels(island, deployment)}
     if spans_ranks(island, deployment.engine):
         template["metadata"]["annotations"] = {MP_ANNOTATION: "mp"}

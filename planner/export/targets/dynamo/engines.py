@@ -170,8 +170,10 @@ def worker_launch(island: ServingIsland, engine: Engine, namespace: str) -> Laun
             *dynamo.words(launch.leader.arguments, dynamo.left_out),
         ),
         environment=(*launch.leader.environment, (SUFFIX_VARIABLE, "")),
+        # the worker sets it itself beside a plain connector, and looks for none inside vLLM's MultiConnector
+        address_variables=launch.leader.address_variables if island.tiers else (),
     )
-    return Launch(leader=command, worker=command, ports=(), health_path=launch.health_path, notes=launch.notes)
+    return replace(launch, leader=command, worker=command, ports=())
 
 
 def _check_version(island: ServingIsland, engine: str) -> None:

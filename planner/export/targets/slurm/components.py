@@ -210,7 +210,7 @@ def _memory(island: ServingIsland, deployment: Deployment, gpus: int) -> str:
     options = deployment.options
     if options.memory_gib_per_gpu is None and not shares_host(island):
         return "0"
-    return f"{options.memory_gib(deployment.plan.scenario.placement) * gpus}G"
+    return f"{(options.memory_gib(deployment.plan.scenario.placement) + island.host_cache_gib) * gpus}G"
 
 
 def _under_one_switch(island: ServingIsland, deployment: Deployment) -> bool:
