@@ -20,7 +20,6 @@ inside one, so that `gpus` has to divide the aligned parts; larger pods must spa
 and may span none under `single-numa-node`.
 """
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -42,12 +41,11 @@ from planner.domain import (
     halves_of,
 )
 from planner.domain.engine import ExchangeSite, pod_sizes
-from planner.domain.serving.caches.tiers import HOST, CacheTier
+from planner.domain.serving.caches.tiers import CacheTier
 from planner.errors import ExportError, InconsistentPlanError
 from planner.export.objects.names import island_slugs, weights_location, workload_name
 from planner.export.partners import clusters, partners
 from planner.files import catalog
-from planner.units import GB, GIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +131,8 @@ class ServingIsland:
     at most, where losses of nodes count on it (0: as many as fit). `by_rank`: each attention rank takes requests at a
     port of its own, in every pod of a copy; else the leader takes those of all, `by_server` says why. `served_names`:
     what requests may call the model, as its engine would by itself first (empty: that alone). `tiers`: below the device
-    memory of one of its GPUs; none where it takes no prompts.
+    memory of one of its GPUs; none where it takes no prompts. `events_port`: where it tells a router what its caches
+    hold (0: nowhere).
     """
 
     id: str
@@ -166,6 +165,7 @@ class ServingIsland:
     by_server: str = ""
     served_names: tuple[str, ...] = ()
     tiers: tuple[CacheTier, ...] = ()
+    events_port: int = 0
 
     @property
     def local_ranks(self) -> int:
@@ -195,11 +195,6 @@ class ServingIsland:
     def tier_gb(self, name: str) -> float:
         """What a tier holds of a GPU's caches (GB); 0 where there is none."""
         return next((tier.gb_per_gpu for tier in self.tiers if tier.name == name), 0.0)
-
-    @property
-    def host_cache_gib(self) -> int:
-        """Host memory that each GPU takes along for its tier there (GiB)."""
-        return math.ceil(self.tier_gb(HOST) * GB / GIB)
 
     @property
     def exchange_site(self) -> ExchangeSite:

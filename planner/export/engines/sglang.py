@@ -40,7 +40,14 @@ from planner.export.engines.loading import (
     upcast_notes,
 )
 from planner.export.engines.seam import BOOTSTRAP, Engine, Launch, PodCommand, Port, Rendezvous
-from planner.export.engines.tiers import BOUNDED_FILES, pod_needs, sglang_rows, sglang_tier_environment, tier_notes
+from planner.export.engines.tiers import (
+    BOUNDED_FILES,
+    event_rows,
+    pod_needs,
+    sglang_rows,
+    sglang_tier_environment,
+    tier_notes,
+)
 from planner.export.islands import ServingIsland
 from planner.units import GB
 
@@ -96,6 +103,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
             *_limits(island),
             *_drafts(island, profile),
             *_transfer(island, rendezvous.port_offset),
+            *event_rows(island, switched=False),
             *sglang_rows(island, bounded_files=version_numbers(profile.version) >= BOUNDED_FILES),
             ("enable-metrics", None),  # at /metrics, as vLLM tells them unasked
         ),

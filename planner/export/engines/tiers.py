@@ -62,6 +62,14 @@ def tier_bytes(island: ServingIsland, tier: str, gpus: int) -> int:
     return int(Fraction(island.tier_gb(tier)) * gpus * _GB)
 
 
+def tier_tokens(island: ServingIsland) -> int:
+    """Tokens of long prompts that the largest tier holds for what takes requests by itself: a rank, or a server. What
+    faster memory holds lies there, too."""
+    gpus = island.parallel.tp * island.parallel.pp if island.by_rank else island.parallel.devices
+    largest = max((tier.gb_per_gpu for tier in island.tiers), default=0.0)
+    return int(largest * _GB * gpus * island.max_model_len / island.model.cached_bytes(island.max_model_len))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodNeeds:
     """What the pods of a copy have to have for its tiers. `shared_gib`: of /dev/shm beside what the options give it;
@@ -74,7 +82,14 @@ class PodNeeds:
 def pod_needs(island: ServingIsland, *, shares: bool) -> PodNeeds:
     """`shares`: the engine keeps the host's part in /dev/shm."""
     gpus = island.grouping.gpus_per_pod
-    return PodNeeds(shared_gib=gpus * island.host_cache_gib if shares else 0, disk_gib=gpus * disk_gib_per_gpu(island))
+    return PodNeeds(
+        shared_gib=gpus * host_gib_per_gpu(island) if shares else 0, disk_gib=gpus * disk_gib_per_gpu(island)
+    )
+
+
+def host_gib_per_gpu(island: ServingIsland) -> int:
+    """Host memory that each GPU takes along (GiB), beside what a pod has otherwise."""
+    return math.ceil(Fraction(tier_bytes(island, HOST, 1), _GIB))
 
 
 def disk_gib_per_gpu(island: ServingIsland) -> int:
@@ -140,8 +155,13 @@ def _offloading(island: ServingIsland) -> dict[str, Any]:
     return {
         "kv_connector": OFFLOADING,
         "kv_role": "kv_both",
-        "kv_connector_extra_config": {CPU_BYTES: tier_bytes(island, HOST, rank)},
+        "kv_connector_extra_config": {CPU_BYTES: tier_bytes(island, HOST, rank)} | _told(island),
     }
+
+
+def _told(island: ServingIsland) -> dict[str, bool]:
+    """That events of offloaded blocks say which tokens they are of, as those of device memory do."""
+    return {"self_describing_kv_events": True} if island.events_port else {}
 
 
 def _lmcache(island: ServingIsland) -> dict[str, Any]:
@@ -249,6 +269,15 @@ def merged(connectors: list[dict[str, Any]], role: str) -> dict[str, Any]:
         "kv_role": role,
         "kv_connector_extra_config": {"connectors": connectors},
     }
+
+
+def event_rows(island: ServingIsland, *, switched: bool) -> list[tuple[str, FlagValue]]:
+    """That an engine tells what its caches hold; of data-parallel ranks each at a port of its own, the next ones.
+    `switched`: it has a switch for it beside the socket."""
+    if not island.events_port:
+        return []
+    socket = {"publisher": "zmq", "topic": "kv-events", "endpoint": f"tcp://*:{island.events_port}"}
+    return [("kv-events-config", json.dumps(({"enable_kv_cache_events": True} if switched else {}) | socket))]
 
 
 def transfer_text(connectors: list[dict[str, Any]], role: str, policy: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from planner.domain import PodField
 from planner.errors import ExportError, InputError
 from planner.export.engines.seam import HEALTH, Launch, PodCommand
-from planner.export.engines.tiers import FOLDER, PodNeeds
+from planner.export.engines.tiers import FOLDER, PodNeeds, host_gib_per_gpu
 from planner.export.found import FoundPod, FoundWorkload
 from planner.export.islands import ServingIsland
 from planner.export.objects.names import check_node_selector, label_value
@@ -239,7 +239,7 @@ def pod_limits(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
     gpus, options, settings = island.grouping.gpus_per_pod, deployment.options, deployment.plan.scenario.placement
     limits = {
         "cpu": gpus * options.cpus(settings),
-        "memory": f"{gpus * (options.memory_gib(settings) + island.host_cache_gib)}Gi",
+        "memory": f"{gpus * (options.memory_gib(settings) + host_gib_per_gpu(island))}Gi",
         gpu_resource(island): gpus,
     }
     limits |= network_limits(island, deployment)

@@ -19,7 +19,7 @@ from typing import Any
 
 from planner.domain import SWITCH_LEVELS, GpuSpec
 from planner.errors import ExportError
-from planner.export.engines.tiers import disk_gib_per_gpu
+from planner.export.engines.tiers import disk_gib_per_gpu, host_gib_per_gpu
 from planner.export.found import Kind
 from planner.export.objects.documents import amount, yaml_text
 from planner.export.objects.names import (
@@ -206,7 +206,7 @@ def _quotas(gpu: GpuSpec, count: int, resources: Sequence[str], deployment: Depl
     options, settings = deployment.options, deployment.plan.scenario.placement
     resource = GPU_RESOURCES[gpu.vendor.upper()]
     rows: list[tuple[str, int | str]] = [(name, count if name == resource else 0) for name in resources]
-    caches = max((i.host_cache_gib for i in deployment.islands if i.gpu.name == gpu.name), default=0)
+    caches = max((host_gib_per_gpu(i) for i in deployment.islands if i.gpu.name == gpu.name), default=0)
     memory = options.memory_gib(settings) + caches
     rows += [("cpu", count * options.cpus(settings)), ("memory", f"{count * memory}Gi")]
     if disks := _disks(deployment):

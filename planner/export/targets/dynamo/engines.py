@@ -109,7 +109,8 @@ def _trtllm_words(arguments: Sequence[str], left_out: frozenset[str]) -> Iterato
 
 
 def _served_arguments(island: ServingIsland) -> tuple[str, ...]:
-    return (*_name_arguments(island), "--served-model-name", island.weights)
+    events = ("--publish-kv-events",) if island.events_port else ()
+    return (*_name_arguments(island), "--served-model-name", island.weights, *events)
 
 
 _COMPONENTS = MappingProxyType({Phase.PREFILL: "prefill", Phase.DECODE: "backend"})
