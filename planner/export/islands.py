@@ -325,17 +325,18 @@ def _serving_island(
         images=scenario.cost.images_per_request > 0,
         engine=scenario.engine,
         per_node=plan.per_node(island.id),
-        tiers=_tiers(plan, island, gpu),
+        tiers=island_tiers(plan, island),
         **exchange,
         **_assumptions(plan, island, parallel),
     )
 
 
-def _tiers(plan: Plan, island: PlannedIsland, gpu: GpuSpec) -> tuple[CacheTier, ...]:
+def island_tiers(plan: Plan, island: PlannedIsland) -> tuple[CacheTier, ...]:
     """Those of islands that take prompts in: what decodes alone begins with the cache that it is sent."""
     settings = plan.scenario.tiers
     if settings is None or island.phase is Phase.DECODE:
         return ()
+    gpu = plan.scenario.inventory.item(island.gpu).gpu
     return settings.of(gpu, sum(other.size for other in plan.islands if other.phase not in (None, Phase.DECODE)))
 
 

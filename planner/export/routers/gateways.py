@@ -49,8 +49,8 @@ class GatewayProgram:
     """How an engine's router is called. `pairs`: its flag for pairing; `startup_s`: how long it waits for workers;
     `quiet`: the word for a log of warnings alone. `resends_pairs`: a paired request that meets a dead worker goes to
     another. `key_variable`: where it reads the engines' key, with `key_words` of its command; `gives_key`: it gives
-    that to paired requests of whoever asks, where others must bring it. `tree`: characters of prompts that it knows of a
-    worker unless it is told how many. `recipe`: the folder here that its image is
+    that to paired requests of whoever asks, where others must bring it. `tree`: characters of prompts that it knows of
+    a worker unless it is told how many. `recipe`: the folder here that its image is
     built from; empty: it is published."""
 
     engine: str
