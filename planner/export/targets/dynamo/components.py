@@ -67,6 +67,7 @@ CONFIG_KEY = "global-router.json"
 _EVENTS_PORT = 20080
 # load alone decides: lengths were dealt with above, and prefixes are not in the plan's rates
 _BY_LOAD = ("--no-router-kv-events", "--router-kv-overlap-score-credit", "0")
+_BY_PREFIX = ("--router-kv-events", "--router-kv-overlap-score-credit", "1")
 
 
 def graph_name(deployment: Deployment, suffix: str = "") -> str:
@@ -170,9 +171,16 @@ def _drained(container: dict[str, Any], seconds: int) -> None:
 def _choice(deployment: Deployment, phase: Phase) -> tuple[str, ...]:
     """Load alone; or, among those who take prompts of a plan that counts on prefixes, the tokens to come of a prompt
     less what workers tell that they hold of it, less of it where it lies below device memory."""
-    if phase is Phase.DECODE or not by_prefix(deployment.plan):
-        return _BY_LOAD
-    return ("--router-kv-events", "--router-kv-overlap-score-credit", "1")
+    return _BY_PREFIX if _looks(deployment, phase) else _BY_LOAD
+
+
+def _looks(deployment: Deployment, phase: Phase) -> bool:
+    return phase is not Phase.DECODE and by_prefix(deployment.plan)
+
+
+def choice_words(deployment: Deployment, phase: Phase) -> str:
+    """What a pool's router goes by."""
+    return "prefix and load" if _looks(deployment, phase) else "load"
 
 
 def local_router(deployment: Deployment, graph: str, phase: Phase) -> dict[str, Any]:
