@@ -22,13 +22,14 @@ from tiered_plans import BOTH, EIGHT, FOUR, HOST, by_prefix, mixed_plan, split_p
 from planner.domain import GroupedAttention, ParallelConfig, Plan
 from planner.domain.serving.caches.tiers import RemoteStore
 from planner.domain.serving.programs import Surroundings
-from planner.errors import ExportError
+from planner.errors import ExportError, PlannerError
 from planner.export import ROUTERS, TARGETS, ExportOptions, compare, find_faults, read_plan, render, summarize_plan
 from planner.export.engines.arguments import read_flags
 from planner.files import load_engine
 
 GPUS_OF_A_NODE = 8
 GIB = 2**30
+STORE = RemoteStore(gb=1e5, gb_per_s_per_node=10.0)
 WINDOWED = replace(
     DENSE, name="windowed", groups=dense_layers(GroupedAttention(heads=64, kv_heads=8, head_dim=128, window=4096))
 )
@@ -171,10 +172,14 @@ REFUSED = (
     ("trtllm", split_plan(), BOTH, ("tiers.ssd_gb_per_node", "TensorRT-LLM", "host_gb_per_node alone")),
     ("vllm", split_plan(model=WINDOWED), BOTH, ("tiers.ssd_gb_per_node", "vLLM", "LMCache", "windowed")),
     ("sglang", split_plan(), {"host_gb_per_node": 7.0}, ("tiers.host_gb_per_node", "SGLang", "whole GB")),
-    ("sglang", split_plan(), {**BOTH, "host_gb_per_node": 0.0}, ("tiers.ssd_gb_per_node", "SGLang", "files pass")),
+    ("sglang", split_plan(), {**BOTH, "host_gb_per_node": 0.0}, ("tiers.ssd_gb_per_node", "SGLang", "below passes")),
     *(
-        (engine, split_plan(), {**HOST, "remote": RemoteStore(gb=1e5, gb_per_s_per_node=10.0)}, ("tiers.remote", words))
-        for engine, words in (("vllm", "vLLM"), ("sglang", "SGLang"), ("trtllm", "TensorRT-LLM"))
+        (engine, split_plan(), {**HOST, "remote": STORE}, ("tiers.remote", *words))
+        for engine, words in (
+            ("vllm", ("vLLM", "got none", "--kv-store", "lm://")),
+            ("sglang", ("SGLang", "got none", "--kv-store", "mooncake://")),
+            ("trtllm", ("TensorRT-LLM", "host_gb_per_node alone")),
+        )
     ),
 )
 
@@ -187,6 +192,44 @@ def test_what_an_engine_cannot_have_is_refused(
         render(tiered(plan, **sizes), engine=engine)
     told = f"{refusal.value} {refusal.value.hint}"
     assert [word for word in ("H200-0", *words) if word not in told] == []
+
+
+def test_a_shared_store_is_reached_at_its_address() -> None:
+    """By LMCache with one seed of hashes everywhere; by Mooncake with no memory of the engines'."""
+    plan = tiered(split_plan(), **HOST, remote=STORE)
+    files = render(plan, engine="vllm", options=ExportOptions(kv_store="redis://caches.stores.svc:6379"))
+    *_, flags, variables = prefill(files)
+    assert connectors(flags)[0]["kv_connector"] == "LMCacheConnectorV1"
+    assert variables["LMCACHE_REMOTE_URL"] == "redis://caches.stores.svc:6379"
+    assert variables["PYTHONHASHSEED"] == "0"
+    assert "LMCACHE_LOCAL_DISK" not in variables
+    assert "port: 6379" in files["network-policies.yaml"]
+    files = render(plan, engine="sglang", options=ExportOptions(kv_store="mooncake://master:50051"))
+    _, container, flags, variables = prefill(files)
+    assert (flags["hicache-storage-backend"], flags["hicache-size"]) == ("mooncake", "125")
+    assert (variables["MOONCAKE_MASTER"], variables["MOONCAKE_GLOBAL_SEGMENT_SIZE"]) == ("master:50051", "0")
+    assert "MOONCAKE_LOCAL_HOSTNAME" in {row["name"] for row in container["env"]}
+
+
+@pytest.mark.parametrize(
+    ("engine", "sizes", "address", "words"),
+    [
+        ("vllm", {"remote": STORE}, "mooncake://master:50051", ("tiers.remote", "lm://", "mooncake://master:50051")),
+        ("sglang", {**HOST, "remote": STORE}, "lm://store:65432", ("tiers.remote", "mooncake://")),
+        ("sglang", {"remote": STORE}, "mooncake://master:50051", ("tiers.remote", "whole GB")),
+        ("sglang", {**BOTH, "remote": STORE}, "mooncake://master:50051", ("one store", "ssd_gb_per_node")),
+        ("vllm", HOST, "lm://store:65432", ("deploy.kv_store", "tiers.remote")),
+        ("vllm", {"remote": STORE}, "redis://me:secret@store:6379", ("deploy.kv_store", "without user and password")),
+        ("vllm", {"remote": STORE}, "store:65432", ("deploy.kv_store", "HOST:PORT")),
+    ],
+)
+def test_a_store_that_cannot_be_reached_so_is_refused(
+    engine: str, sizes: dict[str, Any], address: str, words: tuple[str, ...]
+) -> None:
+    with pytest.raises(PlannerError) as refusal:
+        render(tiered(split_plan(), **sizes), engine=engine, options=ExportOptions(kv_store=address))
+    told = f"{refusal.value} {refusal.value.hint}"
+    assert [word for word in words if word not in told] == []
 
 
 def test_a_rank_that_spans_pods_cannot_share_one_region() -> None:
@@ -287,6 +330,8 @@ ASKED = {  # version -> what its own code reads
         "sglang/srt/environ.py": (
             "SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR",
             "SGLANG_HICACHE_FILE_BACKEND_MAX_SIZE",
+            *("MOONCAKE_MASTER", "MOONCAKE_TE_META_DATA_SERVER", "MOONCAKE_GLOBAL_SEGMENT_SIZE"),
+            "MOONCAKE_LOCAL_HOSTNAME",
         ),
         "sglang/srt/mem_cache/pool_host/base.py": ("host_size * 1e9",),
     },

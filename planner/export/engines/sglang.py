@@ -44,6 +44,7 @@ from planner.export.engines.tiers import (
     BOUNDED_FILES,
     event_rows,
     pod_needs,
+    sglang_addresses,
     sglang_rows,
     sglang_tier_environment,
     tier_notes,
@@ -108,6 +109,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
             ("enable-metrics", None),  # at /metrics, as vLLM tells them unasked
         ),
         environment=(*_environment(island, exchange), *sglang_tier_environment(island, rendezvous.port_offset)),
+        address_variables=sglang_addresses(island),
     )
     require_loadable(island, "SGLang", sglang_faults(pod.arguments, island), SGLANG_REMEDY)
     return Launch(

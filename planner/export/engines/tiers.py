@@ -12,15 +12,18 @@ engine   tier         told by                                     of     unit   
 vllm     host alone   OffloadingConnector, cpu_bytes_to_use       rank   bytes    vllm/v1/kv_offload/cpu/spec.py
          host, ssd    LMCacheConnectorV1, LMCACHE_MAX_LOCAL_CPU_  GPU    GiB      LMCache, lmcache/v1/storage_backend
                       SIZE and LMCACHE_MAX_LOCAL_DISK_SIZE                        (local_cpu_, local_disk_backend.py)
+         remote       the same, LMCACHE_REMOTE_URL                store  -        LMCache, docs on remote backends
 sglang   host         --hicache-size                              GPU    GB       srt/mem_cache/pool_host/base.py
          ssd          backend `file`, SGLANG_HICACHE_FILE_        GPU    bytes    srt/mem_cache/storage/file
                       BACKEND_MAX_SIZE                                            (from 0.5.21, pull request 26670)
+         remote       backend `mooncake`, MOONCAKE_MASTER         store  -        srt/mem_cache/storage/mooncake_store
 trtllm   host         kv_cache_config.host_cache_size             GPU    bytes    docs of KvCacheConfig, "per rank"
 
 vLLM's own connector lays the host's part out in /dev/shm (shared_offload_region.py), so that the pod's shared memory
 grows by it; SGLang and LMCache pin memory of their processes, and TensorRT-LLM too. All of it counts towards the pod's
 memory. vLLM has a tier of files, too, without a bound (issue 54779): it would fill any disk, so that LMCache takes its
-place, which knows one group of layers alone. A store that servers share has an address that no plan knows.
+place, which knows one group of layers alone. A store that servers share has an address that the options tell, and a
+size of its own: engines lend it no memory. LMCache's keys are Python's hashes, so that all servers need one seed.
 
 Local disk is an `emptyDir` with a limit: level `restricted` of Pod Security admits it, a hostPath is above `baseline`
 already, it ends with the pod as its engine's index does, and it lies where the kubelet has its pods' files, which is
@@ -49,6 +52,7 @@ LMCACHE_CPU, LMCACHE_DISK = "LMCACHE_MAX_LOCAL_CPU_SIZE", "LMCACHE_MAX_LOCAL_DIS
 FILE_SIZE, FILE_FOLDER = "SGLANG_HICACHE_FILE_BACKEND_MAX_SIZE", "SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR"
 BOUNDED_FILES = (0, 5, 21)
 """The version of SGLang from which on its files have a bound."""
+_OF_LMCACHE, _OF_SGLANG = ("lm", "redis", "mooncakestore"), ("mooncake",)
 _SLACK = Fraction(21, 20)
 _GB, _GIB = 10**9, 2**30
 _HUNDREDTHS = 100
@@ -105,12 +109,25 @@ def require_tiers(island: ServingIsland, engine: str, able: Collection[str], hin
     """
     for tier in island.tiers:
         if tier.name not in able:
-            why = (
-                "no plan knows its address"
-                if tier.name == REMOTE
-                else f"no flag of {engine} gives its servers that one, with a bound"
-            )
+            why = f"no flag of {engine} gives its servers that one, with a bound"
             raise tier_refusal(island, tier.name, engine, why, hint)
+
+
+def _require_store(island: ServingIsland, engine: str, schemes: tuple[str, ...]) -> None:
+    """Refuse a remote store without an address of a kind that the engine knows.
+
+    Raises:
+        ExportError: the address is missing, or of another scheme.
+    """
+    scheme = island.store.partition("://")[0]
+    if island.tier_gb(REMOTE) and scheme not in schemes:
+        known = ", ".join(f"{name}://" for name in schemes)
+        raise ExportError(
+            f"Island {island.id}, tiers.remote: {engine} must be told where the store answers, by an address that "
+            f"begins with {known}, got {island.store or 'none'}.",
+            hint="Give deploy.kv_store (--kv-store), for example "
+            + {"lm": "lm://store:65432.", "mooncake": "mooncake://master:50051."}[schemes[0]],
+        )
 
 
 def tier_refusal(island: ServingIsland, tier: str, engine: str, why: str, hint: str) -> ExportError:
@@ -124,7 +141,7 @@ def tier_refusal(island: ServingIsland, tier: str, engine: str, why: str, hint: 
 
 def vllm_shares(island: ServingIsland) -> bool:
     """Whether vLLM keeps the host's part itself, in shared memory."""
-    return not island.tier_gb(SSD)
+    return not island.tier_gb(SSD) and not island.tier_gb(REMOTE)
 
 
 def vllm_connector(island: ServingIsland) -> dict[str, Any] | None:
@@ -135,9 +152,7 @@ def vllm_connector(island: ServingIsland) -> dict[str, Any] | None:
     """
     if not island.tiers:
         return None
-    require_tiers(
-        island, "vLLM", (HOST, SSD), hint="Plan with host_gb_per_node and ssd_gb_per_node alone, or without tiers."
-    )
+    _require_store(island, "vLLM", _OF_LMCACHE)
     return _offloading(island) if vllm_shares(island) else _lmcache(island)
 
 
@@ -169,7 +184,7 @@ def _lmcache(island: ServingIsland) -> dict[str, Any]:
     if island.model.windowed or island.model.stateful or indexed:
         raise tier_refusal(
             island,
-            SSD,
+            SSD if island.tier_gb(SSD) else REMOTE,
             "vLLM",
             f"LMCache keeps layers of one kind alone, and {island.model.name} has several",
             "Plan with host_gb_per_node alone, or export for sglang.",
@@ -184,10 +199,14 @@ def vllm_tier_environment(island: ServingIsland, port_offset: int) -> list[tuple
     host = island.tier_gb(HOST)
     # without a tier in host memory it still has to pass what it writes and reads through some: its own default
     memory = [("LMCACHE_LOCAL_CPU", "True"), (LMCACHE_CPU, _hundredths(tier_bytes(island, HOST, 1)))]
-    return [
-        *(memory if host else [("LMCACHE_LOCAL_CPU", "False")]),
+    disk = [
         ("LMCACHE_LOCAL_DISK", f"file://{folder(port_offset)}/"),
         (LMCACHE_DISK, _hundredths(tier_bytes(island, SSD, 1))),
+    ]
+    return [
+        *(memory if host else [("LMCACHE_LOCAL_CPU", "False")]),
+        *(disk if island.tier_gb(SSD) else []),
+        *([("LMCACHE_REMOTE_URL", island.store), ("PYTHONHASHSEED", "0")] if island.tier_gb(REMOTE) else []),
     ]
 
 
@@ -209,10 +228,12 @@ def sglang_rows(island: ServingIsland, *, bounded_files: bool) -> list[tuple[str
     """
     if not island.tiers:
         return []
-    require_tiers(
-        island, "SGLang", (HOST, SSD), hint="Plan with host_gb_per_node and ssd_gb_per_node alone, or without tiers."
-    )
-    size, disk = tier_bytes(island, HOST, 1) // _GB, island.tier_gb(SSD)
+    _require_store(island, "SGLang", _OF_SGLANG)
+    size, disk, remote = tier_bytes(island, HOST, 1) // _GB, island.tier_gb(SSD), island.tier_gb(REMOTE)
+    if disk and remote:
+        raise tier_refusal(
+            island, SSD, "SGLang", "it has one store below the host's memory", "Plan with one of ssd and remote."
+        )
     if disk and not bounded_files:
         raise tier_refusal(
             island, SSD, "SGLang", "its files have no bound before 0.5.21", "Plan for a younger version of the engine."
@@ -220,9 +241,9 @@ def sglang_rows(island: ServingIsland, *, bounded_files: bool) -> list[tuple[str
     if size < 1:
         raise tier_refusal(
             island,
-            HOST if island.tier_gb(HOST) else SSD,
+            HOST if island.tier_gb(HOST) else SSD if disk else REMOTE,
             "SGLang",
-            "it counts the host's part in whole GB a GPU, and files pass through that",
+            "it counts the host's part in whole GB a GPU, and what lies below passes through that",
             "Plan with a host_gb_per_node of a GB for each GPU at least.",
         )
     rows: list[tuple[str, FlagValue]] = [
@@ -232,11 +253,23 @@ def sglang_rows(island: ServingIsland, *, bounded_files: bool) -> list[tuple[str
         ("hicache-io-backend", "kernel"),
         ("hicache-mem-layout", "page_first"),
     ]
-    return rows + ([("hicache-storage-backend", "file")] if disk else [])
+    backend = "file" if disk else "mooncake" if remote else ""
+    return rows + ([("hicache-storage-backend", backend)] if backend else [])
+
+
+def sglang_addresses(island: ServingIsland) -> tuple[str, ...]:
+    """Variables that hold the pod's own address, for the store to write to."""
+    return ("MOONCAKE_LOCAL_HOSTNAME",) if island.tier_gb(REMOTE) else ()
 
 
 def sglang_tier_environment(island: ServingIsland, port_offset: int) -> list[tuple[str, str]]:
-    """Where files lie, and how many bytes of them are a GPU's."""
+    """Where files lie, and how many bytes of them are a GPU's; or where the store's master answers."""
+    if island.tier_gb(REMOTE):
+        return [
+            ("MOONCAKE_MASTER", island.store.partition("://")[2]),
+            ("MOONCAKE_TE_META_DATA_SERVER", "P2PHANDSHAKE"),
+            ("MOONCAKE_GLOBAL_SEGMENT_SIZE", "0"),
+        ]
     if not island.tier_gb(SSD):
         return []
     return [(FILE_FOLDER, folder(port_offset)), (FILE_SIZE, str(tier_bytes(island, SSD, 1)))]
@@ -255,6 +288,10 @@ def tier_notes(island: ServingIsland) -> tuple[str, ...]:
         notes.append(
             f"Caches on disk lie in {FOLDER}: mount local SSDs where the kubelet keeps its pods' volumes, or there "
             "where no pods are started."
+        )
+    if island.store.startswith(_OF_SGLANG) and island.tier_gb(REMOTE):
+        notes.append(
+            "Mooncake reads by RDMA (MOONCAKE_PROTOCOL) unless told otherwise: give pods devices (deploy.rdma)."
         )
     return tuple(notes)
 

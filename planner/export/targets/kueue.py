@@ -254,6 +254,7 @@ _UNHEEDED = (
     "load_gb_per_s",
     "nccl_ib_hca",
     "socket_interface",
+    "kv_store",
     "compute_domains",
     "bytes_per_token",
     "router_counts",
