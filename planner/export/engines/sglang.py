@@ -47,7 +47,7 @@ from planner.export.engines.tiers import (
     sglang_addresses,
     sglang_rows,
     sglang_tier_environment,
-    tier_notes,
+    sglang_tier_notes,
 )
 from planner.export.islands import ServingIsland
 from planner.units import GB
@@ -124,7 +124,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
             *upcast_notes(island),
             *own_code_notes(island),
             *_chunk_notes(island),
-            *tier_notes(island),
+            *sglang_tier_notes(island),
         ),
         needs=pod_needs(island, shares=False),
     )

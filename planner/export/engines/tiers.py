@@ -296,6 +296,25 @@ def tier_notes(island: ServingIsland) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def vllm_tier_notes(island: ServingIsland) -> tuple[str, ...]:
+    """The same of vLLM: what keeps the host's part, and where."""
+    if not island.tiers:
+        return ()
+    if not vllm_shares(island):
+        return (*tier_notes(island), "LMCache keeps them: the image has to have it.")
+    size = host_gib_per_gpu(island)
+    where = (
+        f"They lie in /dev/shm, {size} GiB for each GPU: pods are given that, and where none are started hosts need it."
+    )
+    return (*tier_notes(island), where)
+
+
+def sglang_tier_notes(island: ServingIsland) -> tuple[str, ...]:
+    """The same of SGLang, which starts with 10 GiB to spare alone (HICACHE_HOST_MEMORY_RESERVE_BYTES)."""
+    spare = "SGLang starts only where 10 GiB of the pod's memory are left beside them."
+    return (*tier_notes(island), spare) if island.tiers else ()
+
+
 def merged(connectors: list[dict[str, Any]], role: str) -> dict[str, Any]:
     """One connector as it is, several as children of vLLM's MultiConnector: a prompt's cache is read from the first
     that has it, and written to all."""

@@ -46,7 +46,7 @@ from planner.export.engines.kv_caches import (
 )
 from planner.export.engines.loading import VLLM_REMEDY, check_code, draft_tokens, require_loadable, vllm_faults
 from planner.export.engines.seam import HTTP, Engine, Launch, PodCommand, Port, Rendezvous
-from planner.export.engines.tiers import pod_needs, tier_notes, vllm_shares, vllm_tier_environment
+from planner.export.engines.tiers import pod_needs, vllm_shares, vllm_tier_environment, vllm_tier_notes
 from planner.export.engines.vllm_ranks import (
     HTTP_PORT,
     RPC_PORT,
@@ -346,7 +346,7 @@ def _cache_notes(island: ServingIsland) -> tuple[str, ...]:
         notes.append(
             "Text alone is planned, and images are refused (--language-model-only); cost.images_per_request plans them."
         )
-    return (*notes, *own_code_notes(island), *tier_notes(island))
+    return (*notes, *own_code_notes(island), *vllm_tier_notes(island))
 
 
 def _stage_notes(island: ServingIsland, profile: EngineProfile) -> tuple[str, ...]:
