@@ -25,7 +25,8 @@ from tools import table
 
 import planner
 from planner.domain import CostSettings, ParallelConfig, Phase, halves_of
-from planner.export import ENGINES, TARGETS, render
+from planner.domain.serving.caches.tiers import RemoteStore
+from planner.export import ENGINES, TARGETS, ExportOptions, render
 from planner.export.engines.trtllm import OPTIONS_SCRIPT
 from planner.files import load_engine, load_gpu_spec, load_model, model_document
 
@@ -258,6 +259,17 @@ TIERED = ("llama-3.1-70b", "deepseek-v3", "gpt-oss-120b")
 """Grouped heads, latent attention, and windows, which vLLM keeps on no disk."""
 
 
+BELOW: tuple[tuple[dict[str, Any], dict[str, str]], ...] = (
+    (HOST, {}),
+    (BOTH, {}),
+    (
+        {**HOST, "remote": RemoteStore(gb=1e5, gb_per_s_per_node=10.0)},
+        {"vllm": "lm://store:65432", "sglang": "mooncake://master:50051"},
+    ),
+)
+"""Tiers, and where a store answers."""
+
+
 def tiered_lines() -> Iterator[tuple[str, Line]]:
     """Servers with host memory below their GPUs', and disks where the engine has them, started by themselves and by
     Dynamo, whose routers go by prefix."""
@@ -265,11 +277,12 @@ def tiered_lines() -> Iterator[tuple[str, Line]]:
         model = load_model(name)
         parallel = ParallelConfig(tp=1, dp=8) if model.experts else ParallelConfig(tp=8, dp=1)
         disks = engine != "trtllm" and not (engine == "vllm" and model.windowed)
-        for plan, sizes in product(
-            (split_plan(parallel, model=model), mixed_plan(parallel, model=model)), (HOST, BOTH)[: 1 + disks]
+        for plan, (sizes, store) in product(
+            (split_plan(parallel, model=model), mixed_plan(parallel, model=model)), BELOW[: 3 if disks else 1]
         ):
             planned = by_prefix(tiered(plan, **sizes))
-            files = render(planned, target=target, engine=engine)
+            options = ExportOptions(kv_store=store.get(engine, ""))
+            files = render(planned, target=target, engine=engine, options=options)
             for line in lines(files, planned, engine, model_config(name)):
                 yield f"{name}, {target}, {', '.join(sizes)}", line
 
