@@ -19,7 +19,8 @@ class PodField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployedIsland:
-    """One island that serves. `longest_prompt` in tokens; `batch_size`, `utilisation` as in `PlannedIsland`.
+    """One island that serves. `longest_prompt` in tokens; `batch_size`, `utilisation` as in `PlannedIsland`;
+    `host_cache_gb`, `disk_cache_gb`: of each of its GPUs' caches, in host memory and on local disk.
 
     `pods`: what manifests make its pods of; empty where no manifests are known. `nodes`: where the plan places it;
     empty where it tells nothing of that. Neither is part of what the plan is: islands that differ in them are equal.
@@ -34,6 +35,8 @@ class DeployedIsland:
     rate_rps: float
     utilisation: float
     price_usd_per_hour: float
+    host_cache_gb: float = 0.0
+    disk_cache_gb: float = 0.0
     pods: tuple[PodField, ...] = field(default=(), compare=False)
     nodes: tuple[str, ...] = field(default=(), compare=False)
 

@@ -41,6 +41,7 @@ from planner.domain import (
     halves_of,
 )
 from planner.domain.engine import ExchangeSite, pod_sizes
+from planner.domain.serving.caches.tiers import CacheTier
 from planner.errors import ExportError, InconsistentPlanError
 from planner.export.objects.names import island_slugs, weights_location, workload_name
 from planner.export.partners import clusters, partners
@@ -124,12 +125,13 @@ class ServingIsland:
     (prefill), those of all pipeline stages together; `max_model_len` and `max_tokens_per_step` are tokens;
     `weights` is what the engine loads; `placed`: the plan says on which nodes. What the rates rest on: `overlapped`
     (two micro-batches hide the experts' communication), `redundant_experts` asked for, `draft_tokens` a step, by the
-    model's own layers or by what lies at `draft_uri`; `images`: prompts hold some.
-    `partners`: of the islands that it hands KV caches to or takes them from; `exchange_gpus`: the GPU types of all that
-    hang together by that, its own too. `engine`: that the plan was priced for. `per_node`: copies that may share a node
-    at most, where losses of nodes count on it (0: as many as fit). `by_rank`: each attention rank takes requests at a
-    port of its own, in every pod of a copy; else the leader takes those of all, `by_server` says why. `served_names`:
-    what requests may call the model, as its engine would by itself first (empty: that alone).
+    model's own layers or by what lies at `draft_uri`; `images`: prompts hold some. `partners`: of the islands that it
+    hands KV caches to or takes them from; `exchange_gpus`: the GPU types of all that hang together by that, its own
+    too. `engine`: that the plan was priced for. `per_node`: copies that may share a node at most, where losses of nodes
+    count on it (0: as many as fit). `by_rank`: each attention rank takes requests at a port of its own, in every pod of
+    a copy; else the leader takes those of all, `by_server` says why. `served_names`: what requests may call the model,
+    as its engine would by itself first (empty: that alone). `tiers`: below the device memory of one of its GPUs; none
+    where it takes no prompts. `store`: where the remote one answers. `events_port`: where a router hears what it holds.
     """
 
     id: str
@@ -161,6 +163,9 @@ class ServingIsland:
     by_rank: bool = False
     by_server: str = ""
     served_names: tuple[str, ...] = ()
+    tiers: tuple[CacheTier, ...] = ()
+    store: str = ""
+    events_port: int = 0
 
     @property
     def local_ranks(self) -> int:
@@ -169,7 +174,7 @@ class ServingIsland:
 
     @property
     def servers(self) -> int:
-        """What takes requests by itself: copies of the model, or attention ranks."""
+        """Copies of the model, or attention ranks: what takes requests by itself."""
         return self.grouping.groups * (self.parallel.dp if self.by_rank else 1)
 
     @property
@@ -186,6 +191,10 @@ class ServingIsland:
     def decode_tokens(self) -> int:
         """Tokens that an attention group takes through the model in a decode step of one micro-batch per stage."""
         return -(-self.batch_size // self.parallel.pp) * (1 + self.draft_tokens)
+
+    def tier_gb(self, name: str) -> float:
+        """What a tier holds of a GPU's caches (GB); 0 where there is none."""
+        return next((tier.gb_per_gpu for tier in self.tiers if tier.name == name), 0.0)
 
     @property
     def exchange_site(self) -> ExchangeSite:
@@ -316,9 +325,19 @@ def _serving_island(
         images=scenario.cost.images_per_request > 0,
         engine=scenario.engine,
         per_node=plan.per_node(island.id),
+        tiers=island_tiers(plan, island),
         **exchange,
         **_assumptions(plan, island, parallel),
     )
+
+
+def island_tiers(plan: Plan, island: PlannedIsland) -> tuple[CacheTier, ...]:
+    """Those of islands that take prompts in: what decodes alone begins with the cache that it is sent."""
+    settings, items = plan.scenario.tiers, plan.scenario.inventory
+    if settings is None or island.phase is Phase.DECODE:
+        return ()
+    taking = [other.size for other in plan.islands if other.phase not in (None, Phase.DECODE)]
+    return settings.of(items.item(island.gpu).gpu, sum(taking))
 
 
 class _Assumptions(TypedDict, total=False):

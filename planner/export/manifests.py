@@ -7,7 +7,7 @@ from importlib import resources
 from types import MappingProxyType
 
 from planner.domain import Phase, Plan, RouterBehaviour, RouterGrid, Scenario
-from planner.errors import ExportError
+from planner.errors import ExportError, InputError
 from planner.export.checking import CrdSchemas, check_manifests
 from planner.export.checking.faults import pod_gpus
 from planner.export.checking.services import ranks_answer
@@ -118,7 +118,7 @@ def slowest_start_s(
 
 
 def _islands(plan: Plan, name: str, options: ExportOptions, target: Target) -> tuple[ServingIsland, ...]:
-    islands = serving_islands(plan, name)
+    islands = tuple(replace(island, store=options.kv_store) for island in serving_islands(plan, name))
     if not options.served_names:
         return islands
     names = tuple(dict.fromkeys((target.model_name(plan.scenario.model), *options.served_names)))
@@ -183,6 +183,11 @@ def check_deployable(
     if "priority_class" not in chosen_target.unheeded and not options.priority_class:
         options = replace(options, priority_class=scenario.placement.priority_class)
     check_options(options, scenario.placement)
+    if options.kv_store and (scenario.tiers is None or scenario.tiers.remote is None):
+        raise InputError(
+            f"deploy.kv_store: goes with tiers.remote, which the scenario has not, got {options.kv_store}.",
+            hint="Leave it out, or plan with tiers.remote.",
+        )
     return options
 
 

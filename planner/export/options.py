@@ -108,6 +108,11 @@ def check_operating(options: DeploySettings) -> None:
             f"deploy.load_gb_per_s: must be {low:g} to {high:g} GB/s, got {options.load_gb_per_s}.",
             hint="Give what a pod reads from its storage, as `fio` measures it.",
         )
+    if options.kv_store and not _STORE.fullmatch(options.kv_store):
+        raise InputError(
+            f"deploy.kv_store: must be one of {', '.join(STORES)}, then ://HOST:PORT, got {options.kv_store!r:.80}.",
+            hint="For example lm://store:65432, without user and password.",
+        )
     for key in ("nccl_ib_hca", "socket_interface"):
         text = getattr(options, key)
         if text and not _DEVICES.fullmatch(text):
@@ -141,6 +146,9 @@ _CEILINGS = {"cpus_per_gpu": 1024, "memory_gib_per_gpu": 65_536, "shared_memory_
 _MOST_PIECES = 1_000_000
 _BYTES_PER_TOKEN = (1.0, 64.0)
 
+STORES = ("lm", "redis", "mooncakestore", "mooncake")
+"""Schemes of stores of KV caches: those that LMCache knows, and SGLang's."""
+_STORE = re.compile(rf"(?:{'|'.join(STORES)})://[A-Za-z0-9][A-Za-z0-9.-]{{0,252}}:[1-9][0-9]{{0,4}}")
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9.-]{0,252}(:[1-9][0-9]{0,4})?(/[A-Za-z0-9._~/-]*)?")
 _SERVED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")

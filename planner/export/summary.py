@@ -14,6 +14,9 @@ planner/longest-prompt      longest prompt routed to it                     toke
 planner/rate-rps            rate at the plan's throughput                   requests/s
 planner/utilisation         busy share of its time
 planner/price-usd-per-hour  rent of its GPUs                                USD/h
+planner/host-cache-gb       of each GPU's caches in host memory, where      GB
+                            the plan has some there
+planner/disk-cache-gb       the same on local disk                          GB
 planner/load-seconds        how long its pods take to start (`load_time`)   s
 
 They stand on the object that runs the island, never on its pods: there a changed price would replace them. An object
@@ -37,7 +40,8 @@ from planner.domain import (
     Plan,
     PlannedIsland,
 )
-from planner.export.islands import ServingIsland
+from planner.domain.serving.caches.tiers import HOST, SSD
+from planner.export.islands import ServingIsland, island_tiers
 from planner.export.objects.documents import json_document
 from planner.export.objects.names import one_line
 from planner.export.objects.operating.probes import load_time_annotation
@@ -52,10 +56,11 @@ UNROUTED = "unrouted"
 _ISLAND_OF = f"{PREFIX}island."
 
 
-def deployed_island(island: PlannedIsland, placement: Placement | None = None) -> DeployedIsland:
-    """An island of a plan that serves, as its manifests carry it, and the nodes that `placement` gives it."""
+def deployed_island(island: PlannedIsland, plan: Plan, placement: Placement | None = None) -> DeployedIsland:
+    """An island of `plan` that serves, as its manifests carry it, and the nodes that `placement` gives it."""
     assert island.phase is not None
     assert island.parallel is not None
+    tiers = {tier.name: tier.gb_per_gpu for tier in island_tiers(plan, island)}
     return DeployedIsland(
         id=island.id,
         phase=island.phase,
@@ -66,6 +71,8 @@ def deployed_island(island: PlannedIsland, placement: Placement | None = None) -
         rate_rps=island.rate_rps,
         utilisation=island.utilisation,
         price_usd_per_hour=island.price_usd_per_hour,
+        host_cache_gb=tiers.get(HOST, 0.0),
+        disk_cache_gb=tiers.get(SSD, 0.0),
         nodes=tuple(sorted({part.node for part in placement.parts if part.island == island.id})) if placement else (),
     )
 
@@ -77,7 +84,9 @@ def deployed_plan(plan: Plan, *, engine: str = "", target: str = "") -> Deployed
         model=one_line(plan.scenario.model.name),
         engine=engine,
         target=target,
-        islands=tuple(deployed_island(island, plan.placement) for island in plan.islands if island.phase is not None),
+        islands=tuple(
+            deployed_island(island, plan, plan.placement) for island in plan.islands if island.phase is not None
+        ),
         routes=tuple(
             DeployedRoute(
                 phase=route.phase,
@@ -100,7 +109,7 @@ def island_annotations(island: ServingIsland, deployment: Deployment, *, probed:
     head = {"plan": one_line(scenario.name), "model": one_line(scenario.model.name), "target": deployment.target.name}
     return (
         {f"{PREFIX}{key}": value for key, value in head.items()}
-        | island_rows(deployed_island(planned))
+        | island_rows(deployed_island(planned, deployment.plan))
         | node_annotations(island, deployment)
         | (load_time_annotation(island, deployment) if probed else {})
     )
@@ -141,8 +150,13 @@ def island_rows(island: DeployedIsland) -> dict[str, str]:
         "rate-rps": float(island.rate_rps),
         "utilisation": float(island.utilisation),
         "price-usd-per-hour": float(island.price_usd_per_hour),
+        **{key: value for key, value in _caches(island).items() if value},
     }
     return {f"{PREFIX}{key}": value if isinstance(value, str) else repr(value) for key, value in rows.items()}
+
+
+def _caches(island: DeployedIsland) -> dict[str, float]:
+    return {"host-cache-gb": float(island.host_cache_gb), "disk-cache-gb": float(island.disk_cache_gb)}
 
 
 def read_island(annotations: Mapping[str, str], phase: str) -> DeployedIsland:
@@ -162,12 +176,16 @@ def read_island(annotations: Mapping[str, str], phase: str) -> DeployedIsland:
         rate_rps=float(annotations[f"{PREFIX}rate-rps"]),
         utilisation=float(annotations[f"{PREFIX}utilisation"]),
         price_usd_per_hour=float(annotations[f"{PREFIX}price-usd-per-hour"]),
+        host_cache_gb=float(annotations.get(f"{PREFIX}host-cache-gb", 0)),
+        disk_cache_gb=float(annotations.get(f"{PREFIX}disk-cache-gb", 0)),
     )
     parallel = island.parallel
     if min(parallel.tp, parallel.dp, parallel.pp, parallel.replicas) < 1 or island.batch_size < 0:
         raise ValueError(f"{PREFIX}tp, dp, pp and replicas must be at least 1, batch-size at least 0")
     if not all(map(math.isfinite, (island.rate_rps, island.utilisation, island.price_usd_per_hour))):
         raise ValueError(f"{PREFIX}rate-rps, utilisation and price-usd-per-hour must be finite")
+    if not all(0 <= size < math.inf for size in _caches(island).values()):
+        raise ValueError(f"{PREFIX}host-cache-gb and disk-cache-gb must be at least 0 and finite")
     if island.size != int(annotations[f"{PREFIX}size"]):
         raise ValueError(f"{PREFIX}size must be replicas x pp x dp x tp = {island.size}")
     return island

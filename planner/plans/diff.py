@@ -50,6 +50,8 @@ _FIELDS: Mapping[str, Callable[[DeployedIsland], object]] = {
     "dp": lambda i: i.parallel.dp,
     "pp": lambda i: i.parallel.pp,
     "replicas": lambda i: i.parallel.replicas,
+    "host_cache_gb": lambda i: i.host_cache_gb,
+    "disk_cache_gb": lambda i: i.disk_cache_gb,
     "batch_size": lambda i: i.batch_size,
     "longest_prompt": lambda i: i.longest_prompt,
 }

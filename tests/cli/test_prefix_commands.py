@@ -52,6 +52,26 @@ def test_auto_is_checked_with_a_trace_that_has_hashes(planner: Command, tiny: Pa
     assert planner("check", tiny).status == EXIT_DONE
 
 
+SMALL = AUTO.replace("deepseek-v3", "llama-3.1-70b").replace("{H200: 32, H20: 32}", "{H200: 16}")
+TIERED = f"{SMALL}cost: {{kv_cache_rate: auto}}\nrouting: {{policy: prefix_aware}}\ntiers: {{host_gb_per_node: 800}}\n"
+
+
+def test_a_plan_with_tiers_is_exported_with_them_and_an_edited_size_is_told(
+    planner: Command, tiny: Path, hashed: Path
+) -> None:
+    tiny.write_text(TIERED)
+    assert planner("plan", tiny).status == EXIT_DONE
+    assert planner("export", "runs/tiny", "--out", "made", "--router", "none").status == EXIT_DONE
+    assert planner("import", "made", "--out", "back.json").status == EXIT_DONE
+    file, *_ = sorted(path for path in Path("made").glob("*.yaml") if "cpu_bytes_to_use" in path.read_text())
+    assert "planner/host-cache-gb: '100.0'" in file.read_text(), "800 GB of a node of eight GPUs"
+    file.write_text(file.read_text().replace("cpu_bytes_to_use", "cpu_bytes_to_uze"))
+    for words in (("export", "--check", "made", "runs/tiny"), ("import", "made", "--out", "again.json")):
+        answer = planner(*words)
+        assert answer.status == EXIT_BAD_INPUT
+        assert file.name in f"{answer.out}{answer.err}"
+
+
 @pytest.mark.parametrize(
     ("rate", "words"),
     [

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import cache
+from itertools import product
 from typing import Any
 
 import published
@@ -19,13 +20,15 @@ from engine_parsers.lines import Line, cases, lines, model_config
 from engine_parsers.verdicts import MODEL, Case, Gpus, Verdict, verdicts
 from export_plans import island, plan_of, route
 from hand_edits import HARMLESS_EDITS, OPERATING_EDITS, PARSERS, ROUTER_EDITS, WRONG_EDITS, HandEdit
+from tiered_plans import BOTH, HOST, by_prefix, mixed_plan, split_plan, tiered
 from tools import table
 
 import planner
 from planner.domain import CostSettings, ParallelConfig, Phase, halves_of
-from planner.export import ENGINES, TARGETS, render
+from planner.domain.serving.caches.tiers import RemoteStore
+from planner.export import ENGINES, TARGETS, ExportOptions, render
 from planner.export.engines.trtllm import OPTIONS_SCRIPT
-from planner.files import load_engine, load_gpu_spec, model_document
+from planner.files import load_engine, load_gpu_spec, load_model, model_document
 
 SCENARIOS, FEWER_SCENARIOS = 12, 4
 H20 = Gpus(name="H20", compute_capability="9.0", memory_bytes=102_625_181_696, count=8)
@@ -53,6 +56,13 @@ VLLM_MISTAKES = (
     ("--gpu-memory-utilization=0.9", "--gpu-memory-utilization=90", "less than or equal to 1"),
     ('--kv-transfer-config={"kv_connector": "NixlConnector", "kv_role": "kv_consumer"}', "--headless", "headless"),
     ("--kv-cache-dtype=fp8", '--speculative-config={"method": "mtp"}', "num_speculative_tokens"),
+    ("--port=8000", '--kv-events-config={"publisher": "zmqs"}', "publisher"),
+    (
+        '--kv-transfer-config={"kv_connector": "NixlConnector", "kv_role": "kv_consumer"}',
+        '--kv-transfer-config={"kv_connector": "MultiConnector", "kv_role": "kv_producer", '
+        '"kv_connector_extra_config": {"connectors": [{"kv_connector": "Offloading", "kv_role": "kv_both"}]}}',
+        "Unsupported connector type: Offloading",
+    ),
 )
 SGLANG_LINE = (
     *("--tp-size=8", "--dp-size=2", "--enable-dp-attention", "--moe-dense-tp-size=1", "--enable-dp-lm-head"),
@@ -70,6 +80,9 @@ SGLANG_MISTAKES = (
     ("--ep-size=8", "--ep-size=3", "ep_size"),
     ("--served-model-name=chat", "--served-model-name=chat:1", "cannot contain a colon"),
     ("--kv-cache-dtype=fp8_e4m3", "--speculative-algorithm=EAGLES", "EAGLES"),
+    ("--port=30000", "--hicache-size=12.5", "invalid int value"),
+    ("--port=30000", "--hicache-write-policy=write_off", "invalid choice"),
+    ("--port=30000", "--hicache-storage-backend=files", "invalid choice"),
 )
 
 
@@ -96,6 +109,7 @@ TRTLLM_MISTAKES: tuple[tuple[str, str, dict[str, Any], str], ...] = (
     ("--port=8000", "--port=8000", {"kv_cache_config": {"dtype": "bf16"}}, "kv_cache_config.dtype: must be one of"),
     ("--port=8000", "--port=8000", {"moe_config": {"load_balancer": {"num_slots": 257}}}, "num_slots 257 must be"),
     ("--port=8000", "--port=8000", {"cuda_graph_config": {"max_batch_size": "64"}}, "max_batch_size: must be int"),
+    ("--port=8000", "--port=8000", {"kv_cache_config": {"host_cache_size": 1.5}}, "host_cache_size: must be int"),
 )
 
 
@@ -239,6 +253,54 @@ def test_lines_of_servers_of_both_phases_are_accepted(engine: str) -> None:
         if not verdict.accepted
     ]
     assert not refused, "\n".join(refused)
+
+
+TIERED = ("llama-3.1-70b", "deepseek-v3", "gpt-oss-120b")
+"""Grouped heads, latent attention, and windows, which vLLM keeps on no disk."""
+
+
+BELOW: tuple[tuple[dict[str, Any], dict[str, str]], ...] = (
+    (HOST, {}),
+    (BOTH, {}),
+    (
+        {**HOST, "remote": RemoteStore(gb=1e5, gb_per_s_per_node=10.0)},
+        {"vllm": "lm://store:65432", "sglang": "mooncake://master:50051"},
+    ),
+)
+"""Tiers, and where a store answers."""
+
+
+def tiered_lines() -> Iterator[tuple[str, Line]]:
+    """Servers with host memory below their GPUs', and disks where the engine has them, started by themselves and by
+    Dynamo, whose routers go by prefix."""
+    for engine, name, target in product(ENGINES, TIERED, ("lws", "dynamo")):
+        model = load_model(name)
+        parallel = ParallelConfig(tp=1, dp=8) if model.experts else ParallelConfig(tp=8, dp=1)
+        disks = engine != "trtllm" and not (engine == "vllm" and model.windowed)
+        for plan, (sizes, store) in product(
+            (split_plan(parallel, model=model), mixed_plan(parallel, model=model)), BELOW[: 3 if disks else 1]
+        ):
+            planned = by_prefix(tiered(plan, **sizes))
+            options = ExportOptions(kv_store=store.get(engine, ""))
+            files = render(planned, target=target, engine=engine, options=options)
+            for line in lines(files, planned, engine, model_config(name)):
+                yield f"{name}, {target}, {', '.join(sizes)}", line
+
+
+def test_lines_with_caches_below_device_memory_are_accepted() -> None:
+    rows: dict[str, list[tuple[str, Case]]] = {}
+    for name, line in tiered_lines():
+        rows.setdefault(line.version, []).append((f"{name}, {line.where}", line.case))
+    assert rows.keys() == set(ALL_VERSIONS)
+    for version, named in rows.items():
+        if missing(version):
+            continue
+        refused = [
+            f"{version}, {name}: {answer.error}\n{' '.join(case.arguments)}"
+            for (name, case), answer in zip(named, verdicts(version, [case for _, case in named]), strict=True)
+            if not answer.accepted
+        ]
+        assert not refused, "\n".join(refused)
 
 
 SERVED = (

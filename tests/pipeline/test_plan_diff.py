@@ -103,6 +103,8 @@ def test_rates_prices_and_utilisation_change_nothing() -> None:
         (replace(D1, parallel=ParallelConfig(tp=4, dp=1, pp=2)), {"tp", "pp"}, {"H20": 8}, {"H20": 8}),
         (replace(D1, batch_size=9), {"batch_size"}, {"H20": 8}, {"H20": 8}),
         (replace(D1, longest_prompt=8191), {"longest_prompt"}, {"H20": 8}, {"H20": 8}),
+        (replace(D1, host_cache_gb=125.0), {"host_cache_gb"}, {"H20": 8}, {"H20": 8}),
+        (replace(D1, disk_cache_gb=500.0), {"disk_cache_gb"}, {"H20": 8}, {"H20": 8}),
     ],
 )
 def test_what_restarts_an_island(

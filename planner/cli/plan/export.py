@@ -95,6 +95,9 @@ def command(
         bool, typer.Option("--compute-domains", help="ComputeDomains for copies that count on NVLink between hosts.")
     ] = False,
     socket_interface: Annotated[str, typer.Option(help="Interface of rendezvous between pods, as eth0.")] = "",
+    kv_store: Annotated[
+        str, typer.Option(help="Address of the store of tiers.remote, as lm://store:65432 or mooncake://master:50051.")
+    ] = "",
     bytes_per_token: Annotated[
         float | None,
         typer.Option(
@@ -194,6 +197,7 @@ def command(
         hugepages=hugepages,
         nccl_ib_hca=nccl_ib_hca,
         socket_interface=socket_interface,
+        kv_store=kv_store,
         compute_domains=compute_domains,
         bytes_per_token=bytes_per_token,
         router_counts=router_counts,

@@ -43,7 +43,7 @@ class DeploySettings:
     bytes). `rdma`: RDMA devices of pods that talk to others, RESOURCE (one for each GPU) or RESOURCE=COUNT.
     `hugepages`: of every engine's pod, SIZE=AMOUNT. `nccl_ib_hca`, `socket_interface`: network cards and interface of
     pods that talk to others; empty: NCCL chooses. `compute_domains`: ComputeDomains for copies that count on NVLink
-    between hosts.
+    between hosts. `kv_store`: where the store of `tiers.remote` answers, SCHEME://HOST:PORT.
     `router_counts`: what router `haproxy` counts of prefill servers to find the least loaded, bytes or requests.
     `bytes_per_token`: of a prompt's text, for routers that know a request's size alone. `images` may also replace those
     of routers: HAPROXY, VLLM-ROUTER, MODEL-GATEWAY.
@@ -91,6 +91,7 @@ class DeploySettings:
     nccl_ib_hca: Annotated[str, Key("network cards for NCCL", sparse=True)] = ""
     compute_domains: Annotated[bool, Key("NVLink between the hosts of a copy", sparse=True)] = False
     socket_interface: Annotated[str, Key("of rendezvous between pods", sparse=True)] = ""
+    kv_store: Annotated[str, Key("address of the store of tiers.remote", sparse=True)] = ""
     bytes_per_token: Annotated[
         float, Bounds(low=1, high=64), Key("of a prompt's text", unit="bytes/token", sparse=True)
     ] = 4.0

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from planner.domain import DeployedPlan, Plan
 from planner.errors import InconsistentPlanError
+from planner.export.checking.caches import cache_faults
 from planner.export.checking.crds import CrdSchemas
 from planner.export.checking.owners import Owned, owned_workloads
 from planner.export.checking.routes import routing_faults
@@ -133,8 +134,8 @@ def find_faults(
     """What does not add up in `files` (name -> text).
 
     Checked: structure; names (DNS labels, unique a kind) and sizes; that each serving island has one workload of its
-    phase, copies and GPUs; GPUs per type; whom Services select and at which ports; the routing table (both phases,
-    every length, shares). Without a `plan` the islands are those that the annotations
+    phase, copies, GPUs and caches below device memory; GPUs per type; whom Services select and at which ports; the
+    routing table (both phases, every length, shares). Without a `plan` the islands are those that the annotations
     tell of.
 
     All faults of single objects are reported; what objects make together is checked once each by itself is sound.
@@ -149,6 +150,7 @@ def find_faults(
         *name_faults(manifests.sound),
         *size_faults(manifests.sound),
         *(fault for item in owned for fault in copy_faults(item)),
+        *(fault for item in owned for fault in cache_faults(item)),
         *ownership,
     ]
     return tuple(dict.fromkeys(alone or _joint_faults(manifests.sound, owned, workloads, planned)))

@@ -14,6 +14,7 @@ from planner.export.checking.items import Item
 from planner.export.objects.documents import amount
 from planner.export.objects.pods import ISLAND_LABEL
 from planner.export.options import LEAST_SHARED_GIB, image_is_pinned
+from planner.export.summary import PREFIX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,7 @@ _RENDEZVOUS = ("--data-parallel-rpc-port", "--master-port", "--dist-init-addr")
 _PROBES = frozenset({"readinessProbe", "startupProbe", "livenessProbe"})
 _ROUTES = frozenset({"/health", "/v1/models"})
 _MORE = frozenset({"cpu", "memory", "ephemeral-storage"})
+_OF_CACHES = frozenset({f"{PREFIX}host-cache-gb", f"{PREFIX}disk-cache-gb"})
 _PORTS = range(1024, 65536)
 
 
@@ -115,9 +117,22 @@ def _more_resources(change: Change, _: Surroundings) -> bool:
     return change.path[-1] in _MORE and planned is not None and written is not None and written >= planned
 
 
-def _less_shared_memory(change: Change, _: Surroundings) -> bool:
+def _less_shared_memory(change: Change, around: Surroundings) -> bool:
+    """Not where engines keep caches in it, or in a volume like it."""
+    if _OF_CACHES.intersection(_annotations(around.planned.body)):
+        return False
     planned, written = amount(change.planned), amount(change.written)
     return planned is not None and written is not None and LEAST_SHARED_GIB * 2**30 <= written <= planned
+
+
+def _annotations(body: Any) -> Iterator[str]:
+    """Names of annotations, those of an object's parts among them."""
+    metadata = body.get("metadata") if isinstance(body, Mapping) else None
+    rows = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    for name, value in rows.items() if isinstance(rows, Mapping) else ():
+        yield name
+        part = taken_apart(name, value)
+        yield from map(str, part) if isinstance(part, Mapping) else ()
 
 
 def _said_once_more(change: Change, _: Surroundings) -> bool:

@@ -20,7 +20,6 @@ equal tensor-parallel degrees and from one stage                 MINIMAX_INDEX_K
 A server of both phases hands nothing over.
 """
 
-import json
 from types import MappingProxyType
 
 from planner.domain import EngineProfile, MlaAttention, ModelSpec, Phase
@@ -28,6 +27,7 @@ from planner.domain.engine import profile as engine_profile
 from planner.domain.engine.profile import PAGE_SIZE
 from planner.errors import ExportError
 from planner.export.engines.arguments import FlagValue
+from planner.export.engines.tiers import event_rows, transfer_text, vllm_connector
 from planner.export.islands import ServingIsland
 from planner.export.seams import Deployment
 
@@ -168,16 +168,18 @@ def _images(island: ServingIsland, deployment: Deployment) -> list[tuple[str, st
 
 
 def vllm_transfer(island: ServingIsland) -> list[tuple[str, FlagValue]]:
-    """The connector of the island's phase."""
-    if island.mixed:
-        return []
-    config = {
-        "kv_connector": "NixlConnector",
-        "kv_role": _KV_ROLES[island.phase],
-        # a decode engine that recomputed a lost prompt would miss its latency unnoticed; the router can try again
-        "kv_load_failure_policy": "fail",
-    }
-    return [(CONNECTOR, json.dumps(config))]
+    """The connector of the island's phase, of its tiers, or both; and where it tells what its caches hold."""
+    connectors = [connector for connector in (vllm_connector(island), _nixl(island)) if connector]
+    events = event_rows(island, switched=True)
+    if not connectors:
+        return events
+    # a decode engine that recomputed a lost prompt would miss its latency unnoticed; the router can try again
+    policy = "recompute" if island.tiers else "fail"
+    return [(CONNECTOR, transfer_text(connectors, _KV_ROLES.get(island.phase, "kv_both"), policy)), *events]
+
+
+def _nixl(island: ServingIsland) -> dict[str, str] | None:
+    return None if island.mixed else {"kv_connector": "NixlConnector", "kv_role": _KV_ROLES[island.phase]}
 
 
 def vllm_side_channel(island: ServingIsland, port_offset: int) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from planner.domain import Phase, ServerConfig
+from planner.export.engines.tiers import PodNeeds
 from planner.export.islands import ServingIsland
 from planner.export.objects.security.exemptions import UNTOLD_IMAGE, Exemption
 from planner.export.objects.security.hardening import GROUP
@@ -50,14 +51,15 @@ class PodCommand:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """One copy of an engine: its leader, its workers (None in a group of one pod), the leader's ports with
-    HTTP first, the path that answers 200 once it serves, and notes for the reader of the manifest. Where ranks are
-    endpoints, workers have the leader's ports, too."""
+    HTTP first, the path that answers 200 once it serves, notes for the reader of the manifest, and what the pods must
+    have for its tiers. Where ranks are endpoints, workers have the leader's ports, too."""
 
     leader: PodCommand
     worker: PodCommand | None
     ports: tuple[Port, ...]
     health_path: str
     notes: tuple[str, ...] = ()
+    needs: PodNeeds = field(default_factory=PodNeeds)
 
     @property
     def bootstrap_ports(self) -> tuple[int, ...]:

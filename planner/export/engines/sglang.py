@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 from planner.domain import ENGINE_MEMORY_SHARE, EngineProfile, ParallelConfig, Phase, ServerConfig, halves_of
 from planner.domain.engine.profile import PAGE_SIZE
+from planner.domain.serving.programs import version_numbers
 from planner.errors import ExportError, InputError
 from planner.export.engines.arguments import FlagValue, flags, read_count, read_flags, require_counts, require_plain
 from planner.export.engines.confinement import sglang_exemptions
@@ -39,6 +40,15 @@ from planner.export.engines.loading import (
     upcast_notes,
 )
 from planner.export.engines.seam import BOOTSTRAP, Engine, Launch, PodCommand, Port, Rendezvous
+from planner.export.engines.tiers import (
+    BOUNDED_FILES,
+    event_rows,
+    pod_needs,
+    sglang_addresses,
+    sglang_rows,
+    sglang_tier_environment,
+    sglang_tier_notes,
+)
 from planner.export.islands import ServingIsland
 from planner.units import GB
 
@@ -72,8 +82,8 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
 
     Raises:
         ExportError: a model that this version has no code for, drafted tokens with pipeline stages, stages that a
-            prefill partner has otherwise, a cache format that the GPUs cannot read, or layers that SGLang cannot split
-            over them.
+            prefill partner has otherwise, a cache format that the GPUs cannot read, a tier that it cannot have, or
+            layers that SGLang cannot split over them.
     """
     profile = island.profile(NAME)
     check_code(island, profile)
@@ -94,9 +104,12 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
             *_limits(island),
             *_drafts(island, profile),
             *_transfer(island, rendezvous.port_offset),
+            *event_rows(island, switched=False),
+            *sglang_rows(island, bounded_files=version_numbers(profile.version) >= BOUNDED_FILES),
             ("enable-metrics", None),  # at /metrics, as vLLM tells them unasked
         ),
-        environment=_environment(island, exchange),
+        environment=(*_environment(island, exchange), *sglang_tier_environment(island, rendezvous.port_offset)),
+        address_variables=sglang_addresses(island),
     )
     require_loadable(island, "SGLang", sglang_faults(pod.arguments, island), SGLANG_REMEDY)
     return Launch(
@@ -111,7 +124,9 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
             *upcast_notes(island),
             *own_code_notes(island),
             *_chunk_notes(island),
+            *sglang_tier_notes(island),
         ),
+        needs=pod_needs(island, shares=False),
     )
 
 

@@ -16,12 +16,14 @@ model's name is taken); docs/source/features/disagg-serving.md.
 from collections.abc import Sequence
 
 from planner.domain import ParallelConfig, Phase, ServerConfig, halves_of
+from planner.domain.serving.caches.tiers import HOST
 from planner.errors import ExportError, InputError
 from planner.export.engines.arguments import flags, read_count, read_flags, require_counts, require_plain
 from planner.export.engines.expert_exchange import expert_exchange, overlap_notes
 from planner.export.engines.kv_caches import check_cache_format, needs_cache_format, own_code_notes
 from planner.export.engines.loading import TRTLLM_REMEDY, check_code, require_loadable, trtllm_faults
 from planner.export.engines.seam import HTTP, Engine, Launch, PodCommand, Port, Rendezvous
+from planner.export.engines.tiers import pod_needs, require_tiers, tier_notes
 from planner.export.engines.trtllm_options import options_of, options_text, read_options
 from planner.export.islands import ServingIsland
 
@@ -47,12 +49,14 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
 
     Raises:
         ExportError: a model that this version has no code for, pipeline stages, servers of several pods that the target
-            does not join, a cache format that the GPUs cannot read, or layers that cannot be split over them.
+            does not join, a cache format that the GPUs cannot read, a tier that it cannot have, or layers that
+            cannot be split over them.
     """
     profile = island.profile(NAME)
     check_code(island, profile)
     check_cache_format(island, profile)
     _check_ranks(island, rendezvous)
+    require_tiers(island, "TensorRT-LLM", (HOST,), hint="Plan with host_gb_per_node alone, or export for sglang.")
     exchange = expert_exchange(island, profile)
     parallel = {_TENSOR: island.parallel.stage_devices}
     if exchange:
@@ -83,7 +87,9 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
             *overlap_notes(island, exchange, profile),
             *_notes(island),
             *own_code_notes(island),
+            *tier_notes(island),
         ),
+        needs=pod_needs(island, shares=False),
     )
 
 

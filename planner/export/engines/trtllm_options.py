@@ -4,6 +4,7 @@ holds; or, one by one, flags of Dynamo's workers (`--trtllm.kv_cache_config.dtyp
 | option | why |
 |---|---|
 | kv_cache_config.free_gpu_memory_fraction | f of what weights and buffers W leave: f (M - W) >= f M - W, the planned |
+| kv_cache_config.host_cache_size | bytes of a GPU's caches in host memory, of plans with that tier |
 | enable_attention_dp | attention groups |
 | enable_chunked_prefill | prompts ride with answers by chunks, and may be longer than the token budget |
 | moe_config | the kernels of experts, and how many are there twice |
@@ -23,9 +24,11 @@ from typing import Any
 
 from planner.domain import ENGINE_MEMORY_SHARE, EngineProfile, Phase
 from planner.domain.model import WeightFormat
+from planner.domain.serving.caches.tiers import HOST
 from planner.errors import InputError
 from planner.export.engines.expert_exchange import ExpertExchange
 from planner.export.engines.loading import draft_tokens
+from planner.export.engines.tiers import tier_bytes
 from planner.export.islands import ServingIsland
 
 Options = dict[str, Any]
@@ -40,6 +43,8 @@ def options_of(island: ServingIsland, profile: EngineProfile, exchange: ExpertEx
     cache: Options = {"free_gpu_memory_fraction": ENGINE_MEMORY_SHARE}
     if island.model.kv_bytes == 1:
         cache["dtype"] = "fp8"
+    if host := tier_bytes(island, HOST, 1):
+        cache["host_cache_size"] = host
     shown = {"return_perf_metrics": True, "enable_iter_perf_stats": True}
     options: Options = {**shown, "kv_cache_config": cache, "enable_chunked_prefill": True}
     if island.parallel.dp > 1:

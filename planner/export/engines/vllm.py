@@ -46,6 +46,7 @@ from planner.export.engines.kv_caches import (
 )
 from planner.export.engines.loading import VLLM_REMEDY, check_code, draft_tokens, require_loadable, vllm_faults
 from planner.export.engines.seam import HTTP, Engine, Launch, PodCommand, Port, Rendezvous
+from planner.export.engines.tiers import pod_needs, vllm_shares, vllm_tier_environment, vllm_tier_notes
 from planner.export.engines.vllm_ranks import (
     HTTP_PORT,
     RPC_PORT,
@@ -94,8 +95,8 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
 
     Raises:
         ExportError: a model that this version has no code for, ranks that neither fill pods nor are filled by them,
-            drafted tokens with pipeline stages, a cache format that the GPUs cannot read, or layers that vLLM cannot
-            split over them.
+            drafted tokens with pipeline stages, a cache format that the GPUs cannot read, a tier that it cannot have,
+            or layers that vLLM cannot split over them.
     """
     profile = island.profile(NAME)
     check_code(island, profile)
@@ -117,6 +118,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
             *_stage_notes(island, profile),
             *_cache_notes(island),
         ),
+        needs=pod_needs(island, shares=vllm_shares(island)),
     )
 
 
@@ -314,6 +316,7 @@ def _environment(
     chunked = any(kind.chunked for kind in island.model.grouped)
     return (
         *vllm_side_channel(island, port_offset),
+        *vllm_tier_environment(island, port_offset),
         *((("NVSHMEM_QP_DEPTH", str(depth)),) if depth else ()),
         *(((_CHUNKED_CACHE, "1"),) if chunked else ()),
     )
@@ -343,7 +346,7 @@ def _cache_notes(island: ServingIsland) -> tuple[str, ...]:
         notes.append(
             "Text alone is planned, and images are refused (--language-model-only); cost.images_per_request plans them."
         )
-    return (*notes, *own_code_notes(island))
+    return (*notes, *own_code_notes(island), *vllm_tier_notes(island))
 
 
 def _stage_notes(island: ServingIsland, profile: EngineProfile) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 from planner.domain import PodField
 from planner.errors import ExportError, InputError
 from planner.export.engines.seam import HEALTH, Launch, PodCommand
+from planner.export.engines.tiers import FOLDER, PodNeeds, host_gib_per_gpu
 from planner.export.found import FoundPod, FoundWorkload
 from planner.export.islands import ServingIsland
 from planner.export.objects.names import check_node_selector, label_value
@@ -34,6 +35,7 @@ PHASE_LABEL = "planner/phase"
 GPU_LABEL = "planner/gpu"
 ENGINE_LABEL = "app.kubernetes.io/name"
 PART_OF_LABEL = "app.kubernetes.io/part-of"
+_CACHES = "kv-cache"
 GPU_RESOURCES: Mapping[str, str] = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu"}
 
 
@@ -143,7 +145,12 @@ def pod_template(
     spec: dict[str, Any] = {
         "containers": [_container(island, deployment, launch, leads)],
         "tolerations": tolerations(resource, deployment.plan.scenario.placement),
-        "volumes": [_shared_memory(deployment), *engine_folders(island, deployment), *model_volumes(deployment)],
+        "volumes": [
+            _shared_memory(deployment, launch.needs),
+            *cache_volumes(launch.needs),
+            *engine_folders(island, deployment),
+            *model_volumes(deployment),
+        ],
         "terminationGracePeriodSeconds": grace_seconds(island, deployment),
         **_before(island, deployment),
         **pod_context(island, deployment),
@@ -197,14 +204,23 @@ def _container(island: ServingIsland, deployment: Deployment, launch: Launch, le
         container |= probes(island, deployment, launch)
     return container | {
         **lifecycle(island, deployment, finishes=engine_finishes(island, leads=leads)),
-        "resources": bounded(pod_limits(island, deployment)) | container_claims(island, deployment),
+        "resources": _resources(island, deployment, launch.needs) | container_claims(island, deployment),
         "securityContext": engine_context(island, deployment),
         "volumeMounts": [
             {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108  # a mount point, no file
+            *cache_mounts(launch.needs),
             *engine_mounts(island, deployment),
             *model_mounts(island, deployment),
         ],
     }
+
+
+def _resources(island: ServingIsland, deployment: Deployment, needs: PodNeeds) -> dict[str, Any]:
+    """Limits and requests; disk for caches is asked for, so that a node has it, and bounded by its volume alone."""
+    resources = bounded(pod_limits(island, deployment))
+    if needs.disk_gib:
+        resources["requests"]["ephemeral-storage"] = f"{needs.disk_gib}Gi"
+    return resources
 
 
 def _environment(command: PodCommand) -> list[dict[str, Any]]:
@@ -223,7 +239,7 @@ def pod_limits(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
     gpus, options, settings = island.grouping.gpus_per_pod, deployment.options, deployment.plan.scenario.placement
     limits = {
         "cpu": gpus * options.cpus(settings),
-        "memory": f"{gpus * options.memory_gib(settings)}Gi",
+        "memory": f"{gpus * (options.memory_gib(settings) + host_gib_per_gpu(island))}Gi",
         gpu_resource(island): gpus,
     }
     limits |= network_limits(island, deployment)
@@ -236,9 +252,19 @@ def pod_limits(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
     return limits
 
 
-def _shared_memory(deployment: Deployment) -> dict[str, Any]:
-    size = f"{deployment.options.shared_memory_gib}Gi"
+def _shared_memory(deployment: Deployment, needs: PodNeeds) -> dict[str, Any]:
+    size = f"{deployment.options.shared_memory_gib + needs.shared_gib}Gi"
     return {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": size}}
+
+
+def cache_mounts(needs: PodNeeds) -> list[dict[str, Any]]:
+    """Where an engine keeps caches on local disk; nowhere where its pods need none."""
+    return [{"name": _CACHES, "mountPath": FOLDER}] if needs.disk_gib else []
+
+
+def cache_volumes(needs: PodNeeds) -> list[dict[str, Any]]:
+    """The volume there, which ends with its pod."""
+    return [{"name": _CACHES, "emptyDir": {"sizeLimit": f"{needs.disk_gib}Gi"}}] if needs.disk_gib else []
 
 
 def found_pod(

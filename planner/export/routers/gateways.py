@@ -4,7 +4,8 @@ prefill with decode copies, or balance over copies that do both.
 What each policy does, as installed (vllm-router 0.1.17, sglang-router 0.3.2):
 power_of_two   of two workers drawn evenly the one with fewer requests in flight; vllm-router counts its own, and
                neither knows how fast a worker is
-cache_aware    the worker whose earlier prompts share most of the text, until loads differ by 64 and by half
+cache_aware    the worker whose earlier prompts share most of the text, until loads differ by 64 and by half; of a
+               worker it knows as much text as --max-tree-size says
 
 vllm-router starts without workers that are not there by its startup timeout and takes them in once they answer; the
 gateway gives such workers up for good, so that its timeout is long. Both take requests meanwhile, answer 200 at
@@ -27,6 +28,7 @@ from types import MappingProxyType
 
 from planner.domain import Plan, RouterPolicy
 from planner.errors import InputError
+from planner.export.engines.tiers import tier_tokens
 from planner.export.objects.names import is_dns_label
 from planner.export.options import api_key_of, chosen_image
 from planner.export.routers.intervals_served import MIXED, SPLIT, ServedInterval, answer_timeout_s, chosen
@@ -47,7 +49,8 @@ class GatewayProgram:
     """How an engine's router is called. `pairs`: its flag for pairing; `startup_s`: how long it waits for workers;
     `quiet`: the word for a log of warnings alone. `resends_pairs`: a paired request that meets a dead worker goes to
     another. `key_variable`: where it reads the engines' key, with `key_words` of its command; `gives_key`: it gives
-    that to paired requests of whoever asks, where others must bring it. `recipe`: the folder here that its image is
+    that to paired requests of whoever asks, where others must bring it. `tree`: characters of prompts that it knows of
+    a worker unless it is told how many. `recipe`: the folder here that its image is
     built from; empty: it is published."""
 
     engine: str
@@ -57,6 +60,7 @@ class GatewayProgram:
     program: tuple[str, ...]
     pairs: tuple[str, ...]
     startup_s: int
+    tree: int
     quiet: str
     resends_pairs: bool
     key_variable: str
@@ -73,6 +77,7 @@ VLLM_ROUTER = GatewayProgram(
     program=("python3", "-m", "vllm_router.launch_router"),
     pairs=("--vllm-pd-disaggregation", "--kv-connector", "nixl"),
     startup_s=30,
+    tree=2**25,
     quiet="warning",
     resends_pairs=False,
     key_variable="OPENAI_API_KEY",
@@ -86,6 +91,7 @@ MODEL_GATEWAY = GatewayProgram(
     program=("python3", "-m", "sglang_router.launch_router"),
     pairs=("--pd-disaggregation",),
     startup_s=86400,
+    tree=2**26,
     quiet="warn",
     resends_pairs=True,
     key_variable="SGLANG_API_KEY",
@@ -166,6 +172,7 @@ def gateway_process(deployment: Deployment, endpoints: Sequence[Endpoint], gatew
         *("--host", "0.0.0.0"),  # noqa: S104  # the pod's own address, which the Service reaches
         *("--port", str(_FIRST_PORT + number)),
         *("--policy", policy_word(deployment.plan)),
+        *_remembered(deployment, program.tree, groups),
         *(program.pairs if way == SPLIT else ()),
         *(_watching(gateway, groups) if watches else _workers(gateway, groups)),
         *("--request-timeout-secs", str(timeout)),
@@ -210,6 +217,16 @@ def _left_out(gateway: Gateway) -> Iterator[str]:
 def policy_word(plan: Plan) -> str:
     """The policy of both programs that comes nearest to what the plan counts on."""
     return "cache_aware" if plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE else "power_of_two"
+
+
+def _remembered(deployment: Deployment, tree: int, groups: Mapping[str, Sequence[Endpoint]]) -> Iterator[str]:
+    """A tree of prompts as large as the tiers of a worker, where prefixes are looked for and the program's is
+    smaller."""
+    if deployment.plan.scenario.routing.policy is not RouterPolicy.PREFIX_AWARE:
+        return
+    tokens = max(tier_tokens(endpoint.island) for group in groups.values() for endpoint in group)
+    if (characters := int(tokens * deployment.options.bytes_per_token)) > tree:
+        yield from ("--max-tree-size", str(characters))
 
 
 def _way_words(interval: ServedInterval, way: str) -> str:

@@ -27,7 +27,9 @@ Weights: a profile adds up weight x score, each score in 0..1.
   request of difference would outweigh 100 000 tokens.
 - decode: requests in flight 2, the picker's own count and never stale; free KV cache 1, scraped, which tells long
   answers from short ones.
-- prefix 4 where the plan counts on cached prompts: a whole prompt in the cache outweighs the rest.
+- prefix 4 where the plan counts on cached prompts: a whole prompt in the cache outweighs the rest. The index of who was
+  sent what is as large as an endpoint's device memory, as the engine tells it, or, where the plan has tiers below
+  that, as the largest of them.
 Every prompt is split where the plan is split: `prefix-based-pd-decider` with nonCachedTokens 0 never splits one.
 
 Sources: llm-d/llm-d-router, READMEs of pkg/epp/framework/plugins and docs/disaggregation.md, v0.10.
@@ -42,6 +44,7 @@ from planner.domain.serving.programs import PROGRAMS, Surroundings
 from planner.domain.serving.targets import TARGET_ROWS, Reach
 from planner.errors import ExportError
 from planner.export.engines.seam import Launch
+from planner.export.engines.tiers import tier_tokens
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_documents, yaml_text
 from planner.export.objects.names import weights_location, workload_name
@@ -59,6 +62,8 @@ MOST_PORTS = 8
 WORKER_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
 FILE, VALUES_KEY, CONFIG_FILE = "llm-d-router.yaml", "values.yaml", "planner.yaml"
 _ROLES = {Phase.PREFILL: "prefill", Phase.DECODE: "decode", Phase.MIXED: "prefill-decode"}
+BLOCK_TOKENS = 64
+"""Of the picker's index of prompts, the least that it knows (approx-prefix-cache-producer, README)."""
 _LEAST_TOKENS = 4_194_304  # the scorer's own default: where its score ends
 
 
@@ -122,6 +127,8 @@ def _picker(deployment: Deployment) -> dict[str, Any]:
         worker_label=WORKER_LABEL,
         length_label=LENGTH_LABEL,
         prefixes=plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE,
+        remembered=max(map(tier_tokens, islands)) // BLOCK_TOKENS,
+        block=BLOCK_TOKENS,
         tokenizer=_tokenizer(deployment),
         most_tokens=max(_LEAST_TOKENS, *(island.max_model_len for island in islands)),
     )

@@ -19,6 +19,7 @@ from typing import Any
 
 from planner.domain import SWITCH_LEVELS, GpuSpec
 from planner.errors import ExportError
+from planner.export.engines.tiers import disk_gib_per_gpu, host_gib_per_gpu
 from planner.export.found import Kind
 from planner.export.objects.documents import amount, yaml_text
 from planner.export.objects.names import (
@@ -193,7 +194,7 @@ def queue_objects(
         name=name,
         queue=queue,
         labels=labels or plan_labels(deployment.name),
-        resources=[*resources, "cpu", "memory", *extended],
+        resources=[*resources, "cpu", "memory", *(["ephemeral-storage"] if _disks(deployment) else []), *extended],
         flavors={names[gpu.name]: _quotas(gpu, count, resources, deployment) for gpu, count in counts},
         cohort=cohort,
     )
@@ -205,8 +206,17 @@ def _quotas(gpu: GpuSpec, count: int, resources: Sequence[str], deployment: Depl
     options, settings = deployment.options, deployment.plan.scenario.placement
     resource = GPU_RESOURCES[gpu.vendor.upper()]
     rows: list[tuple[str, int | str]] = [(name, count if name == resource else 0) for name in resources]
-    rows += [("cpu", count * options.cpus(settings)), ("memory", f"{count * options.memory_gib(settings)}Gi")]
+    caches = max((host_gib_per_gpu(i) for i in deployment.islands if i.gpu.name == gpu.name), default=0)
+    memory = options.memory_gib(settings) + caches
+    rows += [("cpu", count * options.cpus(settings)), ("memory", f"{count * memory}Gi")]
+    if disks := _disks(deployment):
+        rows.append(("ephemeral-storage", f"{count * disks.get(gpu.name, 0)}Gi"))
     return rows + _extended_quotas(count, deployment)
+
+
+def _disks(deployment: Deployment) -> dict[str, int]:
+    """GPU type -> local disk that one takes along for caches (GiB); empty where no island has any."""
+    return {island.gpu.name: gib for island in deployment.islands if (gib := disk_gib_per_gpu(island))}
 
 
 def _extended_quotas(pods: int, deployment: Deployment) -> list[tuple[str, int | str]]:
@@ -244,6 +254,7 @@ _UNHEEDED = (
     "load_gb_per_s",
     "nccl_ib_hca",
     "socket_interface",
+    "kv_store",
     "compute_domains",
     "bytes_per_token",
     "router_counts",

@@ -28,7 +28,7 @@ _HAPPENS = {
     IslandFate.REMOVED: "stops",
 }
 _ORDER = tuple(_HAPPENS)
-_UNITS = {"longest_prompt": "tokens"}
+_UNITS = {"longest_prompt": "tokens", "host_cache_gb": "GB", "disk_cache_gb": "GB"}
 _PODS_NOT_COMPARED = (
     "Pods are not compared: a run tells nothing of images, cores, memory, queues or pins (two folders of manifests do)."
 )

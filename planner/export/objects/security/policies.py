@@ -14,9 +14,10 @@ routers                clients                                             the p
                        the plan's routers                                  every port
 the Job of weights     nobody
 
-and reaches: engines each other, and the hub where they fetch from it; routers engines and each other, and the API
-server where they look for pods; all of them the cluster's DNS. Where an operator tells pods what to reach
-(`NetworkFacts.egress`), what they reach is left alone. A node's own traffic, as the kubelet's probes, is never cut.
+and reaches: engines each other, the hub where they fetch from it, and a store of caches that they share; routers
+engines and each other, and the API server where they look for pods; all of them the cluster's DNS. Where an operator
+tells pods what to reach (`NetworkFacts.egress`), what they reach is left alone. A node's own traffic, as the kubelet's
+probes, is never cut.
 
 Sources: networking.k8s.io/v1; Kubernetes, Network Policies, NodeLocal DNSCache (169.254.20.10); labels of the
 Prometheus operator's pods.
@@ -150,7 +151,8 @@ def _engine_rules(
     if not facts.egress:
         return rules
     fetching = weights_source(deployment.islands[0].weights, options) in (Source.HUB, Source.NODE)
-    egress = [_dns(), {"to": [{"podSelector": engines}]}, *([_web()] if fetching else [])]
+    store = [_store(options.kv_store)] if options.kv_store else []
+    egress = [_dns(), {"to": [{"podSelector": engines}]}, *([_web()] if fetching else []), *store]
     return rules | {"egress": egress}
 
 
@@ -211,6 +213,11 @@ def _tcp(ports: Sequence[int]) -> list[Rule]:
 def _web() -> Rule:
     """The hub, and where its files lie: names that change, so that the port alone can be said."""
     return _to(_WEB_PORTS, [])
+
+
+def _store(address: str) -> Rule:
+    """Where caches lie that servers share: a name that says nothing of pods, and Mooncake's choose their ports."""
+    return {} if "mooncake" in address else _to([urlsplit(address).port or 0], [])
 
 
 def _dns() -> Rule:

@@ -14,6 +14,7 @@ ports, probes and /dev/shm. CPUs and memory of routers and frontends are assumpt
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any
@@ -33,6 +34,7 @@ from planner.export.objects.security.confinement import (
 from planner.export.objects.security.hardening import bounded, confined
 from planner.export.objects.weights import model_environment, model_mounts, model_volumes, waiting
 from planner.export.options import chosen_image
+from planner.export.routers.pairings import by_prefix
 from planner.export.seams import Deployment
 from planner.export.summary import PREFIX, part_annotations
 from planner.export.targets.dynamo.engines import (
@@ -62,8 +64,10 @@ SYSTEM_PORT_VARIABLE = "DYN_SYSTEM_PORT"
 GRACE_VARIABLE = "DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS"  # 5 by default (Dynamo's documents, graceful shutdown)
 CONFIG_FOLDER = "/etc/dynamo"
 CONFIG_KEY = "global-router.json"
+_EVENTS_PORT = 20080
 # load alone decides: lengths were dealt with above, and prefixes are not in the plan's rates
 _BY_LOAD = ("--no-router-kv-events", "--router-kv-overlap-score-credit", "0")
+_BY_PREFIX = ("--router-kv-events", "--router-kv-overlap-score-credit", "1")
 
 
 def graph_name(deployment: Deployment, suffix: str = "") -> str:
@@ -127,6 +131,8 @@ def worker(
 
     GPUs = replicas x nodeCount x the container's limit.
     """
+    if by_prefix(deployment.plan) and island.takes_prompts:
+        island = replace(island, events_port=_EVENTS_PORT)
     launch = worker_launch(island, deployment.engine, namespace)
     template = pod_template(island, deployment, launch, leads=False)
     component: dict[str, Any] = {
@@ -136,7 +142,7 @@ def worker(
     }
     if island.grouping.pods > 1:
         component["multinode"] = {"nodeCount": island.grouping.pods}
-    component["sharedMemorySize"] = f"{deployment.options.shared_memory_gib}Gi"
+    component["sharedMemorySize"] = f"{deployment.options.shared_memory_gib + launch.needs.shared_gib}Gi"
     template["metadata"] = {"labels": labels(island, deployment)}
     if spans_ranks(island, deployment.engine):
         template["metadata"]["annotations"] = {MP_ANNOTATION: "mp"}
@@ -162,20 +168,35 @@ def _drained(container: dict[str, Any], seconds: int) -> None:
     container.setdefault("env", []).append({"name": GRACE_VARIABLE, "value": str(seconds)})
 
 
+def _choice(deployment: Deployment, phase: Phase) -> tuple[str, ...]:
+    """Load alone; or, among those who take prompts of a plan that counts on prefixes, the tokens to come of a prompt
+    less what workers tell that they hold of it, less of it where it lies below device memory."""
+    return _BY_PREFIX if _looks(deployment, phase) else _BY_LOAD
+
+
+def _looks(deployment: Deployment, phase: Phase) -> bool:
+    return phase is not Phase.DECODE and by_prefix(deployment.plan)
+
+
+def choice_words(deployment: Deployment, phase: Phase) -> str:
+    """What a pool's router goes by."""
+    return "prefix and load" if _looks(deployment, phase) else "load"
+
+
 def local_router(deployment: Deployment, graph: str, phase: Phase) -> dict[str, Any]:
-    """Spreads the requests of a pool over its workers by load; the GlobalRouter finds it by its namespace."""
+    """Spreads the requests of a pool over its workers; the GlobalRouter finds it by its namespace."""
     namespace = dynamo_namespace(deployment.options.namespace, graph)
     workers = DYNAMO_ENGINES[deployment.engine.name].components[phase]
-    arguments = ["--endpoint", f"{namespace}.{workers}.generate", *_BY_LOAD]
+    arguments = ["--endpoint", f"{namespace}.{workers}.generate", *_choice(deployment, phase)]
     if phase is Phase.PREFILL:
         arguments.append("--no-router-track-active-blocks")  # a prefill worker's load is its prompts
     return _service(deployment, LOCAL_ROUTER, "dynamo.router", arguments, env={SYSTEM_PORT_VARIABLE: _SYSTEM_PORT})
 
 
 def frontend(deployment: Deployment, graph: str, *, routes: bool) -> dict[str, Any]:
-    """Takes requests; `routes`: to the workers of its own graph, by load; else all to the GlobalRouter."""
+    """Takes requests; `routes`: to the workers of its own graph; else all to the GlobalRouter."""
     namespace = dynamo_namespace(deployment.options.namespace, graph)
-    mode = ["--router-mode", "kv", *_BY_LOAD] if routes else ["--router-mode", "round-robin"]
+    mode = ["--router-mode", "kv", *_choice(deployment, Phase.MIXED)] if routes else ["--router-mode", "round-robin"]
     arguments = [*mode, "--namespace", namespace, "--model-name", _model(deployment)]
     return _service(deployment, FRONTEND, "dynamo.frontend", arguments, kind="frontend")
 

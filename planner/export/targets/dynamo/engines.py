@@ -109,7 +109,8 @@ def _trtllm_words(arguments: Sequence[str], left_out: frozenset[str]) -> Iterato
 
 
 def _served_arguments(island: ServingIsland) -> tuple[str, ...]:
-    return (*_name_arguments(island), "--served-model-name", island.weights)
+    events = ("--publish-kv-events",) if island.events_port else ()
+    return (*_name_arguments(island), "--served-model-name", island.weights, *events)
 
 
 _COMPONENTS = MappingProxyType({Phase.PREFILL: "prefill", Phase.DECODE: "backend"})
@@ -170,8 +171,10 @@ def worker_launch(island: ServingIsland, engine: Engine, namespace: str) -> Laun
             *dynamo.words(launch.leader.arguments, dynamo.left_out),
         ),
         environment=(*launch.leader.environment, (SUFFIX_VARIABLE, "")),
+        # the worker sets it itself beside a plain connector, and looks for none inside vLLM's MultiConnector
+        address_variables=launch.leader.address_variables if island.tiers else (),
     )
-    return Launch(leader=command, worker=command, ports=(), health_path=launch.health_path, notes=launch.notes)
+    return replace(launch, leader=command, worker=command, ports=())
 
 
 def _check_version(island: ServingIsland, engine: str) -> None:

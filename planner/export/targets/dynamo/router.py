@@ -30,6 +30,7 @@ from planner.domain.serving.programs import PROGRAMS, Surroundings
 from planner.domain.serving.targets import Reach
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import plan_labels
+from planner.export.routers.pairings import by_prefix
 from planner.export.seams import Deployment, Endpoint, Router, RouterFiles
 from planner.export.targets.dynamo.components import CONFIG_KEY, dynamo_namespace, graph_name
 from planner.export.targets.dynamo.pools import PhasePools, Pool
@@ -134,6 +135,7 @@ def _behaviour(plan: Plan, around: Surroundings, /) -> RouterBehaviour:
     gridded = ("Cut points of lengths fall on cells of one width.",) if len(spans) > len(PHASES) else ()
     return replace(
         PROGRAMS[NAME](around),
+        prefixes=by_prefix(plan),
         notes=(
             *gridded,
             "It knows no shares: a pool's workers get what keeps their tokens to come alike, not by their speed.",

@@ -37,6 +37,7 @@ from planner.export.targets.dynamo.components import (
     KIND,
     MOST_COMPONENTS,
     SYSTEM_PORT_VARIABLE,
+    choice_words,
     container_gpus,
     dynamo_namespace,
     frontend,
@@ -124,7 +125,8 @@ def _check_mixed(deployment: Deployment) -> None:
 def _one_pool(deployment: Deployment) -> TargetFiles:
     name = graph_name(deployment)
     comments = (
-        f"Plan {deployment.plan.scenario.name}: a frontend that spreads prompts of all lengths over workers by load.",
+        f"Plan {deployment.plan.scenario.name}: a frontend that spreads prompts of all lengths over workers "
+        f"by {choice_words(deployment, Phase.MIXED)}.",
     )
     return _graphs(
         deployment, name, frontend(deployment, name, routes=True), deployment.islands, "00-frontend", comments
@@ -149,7 +151,8 @@ def _pool(deployment: Deployment, phase: PhasePools, pool: Pool, file: str) -> T
     cells = [index for index, owner in enumerate(phase.cells) if owner == pool.index]
     comments = (
         f"Plan {deployment.plan.scenario.name}, {pool.title}.",
-        f"Takes prompts of {', '.join(_spans(cells, phase.width))} tokens and spreads them by load.",
+        f"Takes prompts of {', '.join(_spans(cells, phase.width))} tokens and spreads them by "
+        f"{choice_words(deployment, pool.phase)}.",
     )
     return _graphs(deployment, name, local_router(deployment, name, pool.phase), pool.islands, file, comments)
 

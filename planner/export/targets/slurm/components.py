@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from planner.errors import ExportError
+from planner.export.engines.tiers import host_gib_per_gpu
 from planner.export.islands import ServingIsland
 from planner.export.objects.pods import engine_image
 from planner.export.objects.scheduling import switch_domains
@@ -210,7 +211,7 @@ def _memory(island: ServingIsland, deployment: Deployment, gpus: int) -> str:
     options = deployment.options
     if options.memory_gib_per_gpu is None and not shares_host(island):
         return "0"
-    return f"{options.memory_gib(deployment.plan.scenario.placement) * gpus}G"
+    return f"{(options.memory_gib(deployment.plan.scenario.placement) + host_gib_per_gpu(island)) * gpus}G"
 
 
 def _under_one_switch(island: ServingIsland, deployment: Deployment) -> bool:
