@@ -39,7 +39,7 @@ def read_tiers(document: Section, cost: CostSettings, gpus: Sequence[GpuSpec]) -
 def tiers_document(settings: TierSettings) -> dict[str, object]:
     """The section that `read_tiers` reads back as the same settings."""
     sizes = settings.host_sizes_gb
-    return record_document(settings, **({"host_gb_per_node": list(sizes)} if sizes else {}))
+    return record_document(settings, **({"host_gb_per_node": [int(size) for size in sizes]} if sizes else {}))
 
 
 def _sizes(section: Section) -> tuple[float, ...]:
@@ -58,7 +58,7 @@ def _require_bandwidth(section: Section, settings: TierSettings, gpus: Sequence[
         raise section.refusal(
             "ssd_gb_per_s_per_node",
             f"must be above 0 where ssd_gb_per_node is, got {settings.ssd_gb_per_s_per_node:g}",
-            hint="Measure it with `fio --rw=read --bs=1M`, on all SSDs of a node together.",
+            hint="Measure it with fio, reads of 1 MB from all SSDs of a node together.",
         )
     unknown = [gpu.name for gpu in gpus if not (settings.host_gb_per_s_per_gpu or gpu.host_memory_gb_s)]
     if unknown:
