@@ -19,10 +19,10 @@ from planner.workload.prefix_affinity import sessions_of
 
 BLOCK = 512
 BUSY = 0.9
-SERVERS = (1, 4, 16, 64)
+SERVERS = (1, 8, 64)
 
 
-def drawn(requests: int = 3000, seed: int = 1) -> RequestTrace:
+def drawn(requests: int = 5000, seed: int = 1) -> RequestTrace:
     """Sessions that grow behind one of four system prompts, which are chosen by Zipf's law."""
     rng, blocks = random.Random(seed), iter(range(10**9))
     systems = [[next(blocks) for _ in range(size)] for size in (2, 1, 4, 2)]
