@@ -188,6 +188,14 @@ def test_more_servers_of_as_much_memory_find_no_more_and_heeding_sessions_no_les
         assert all(load <= session + 1e-3 for load, session in zip(*by.values(), strict=True))
 
 
+def test_where_less_is_found_long_sessions_weigh_more() -> None:
+    affinity = reuse_of("drawn").affinity
+    assert affinity.sessions.equal < affinity.fresh.equal / 2
+    left = capacity(affinity, Choice.SESSION, np.array([1.0, 1e6, 1e8, 1e12]), 8)
+    assert left.tolist() == sorted(left)
+    assert left[0] < left[-1] - 0.1
+
+
 def test_shapes_broadcast() -> None:
     affinity = reuse_of("mooncake").affinity
     kept, servers = np.array([[1e6], [1e7]]), np.array([1.0, 4.0, 8.0])
