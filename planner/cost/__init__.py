@@ -12,11 +12,10 @@ from planner.cost.benchmarks import (
 )
 from planner.cost.benchmarks.accuracy import accuracy, coverage, interval_score, judged_runs, judged_step, with_records
 from planner.cost.calibration import predict_ms, require_possible
-from planner.cost.closest import Closest, closest
+from planner.cost.closest import Closest, closest, model_fits
 from planner.cost.device import CostContext, measured_relative
 from planner.cost.explanation import compare_configurations, explain
 from planner.cost.factors import BUILT_IN, UNFITTED
-from planner.cost.fits import model_fits
 from planner.cost.mixed import explain_mixed
 from planner.cost.parallelism import configurations
 from planner.cost.parts import DecodeTime, PrefillTime

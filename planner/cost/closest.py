@@ -1,5 +1,7 @@
-"""The nearest that a GPU type comes to a bound that it misses, for the verdict on what cannot be had."""
+"""What a GPU type is good for before anything is planned: on how few a model can be served, by memory and by the
+engine's rules, and the nearest that it comes to a bound that it misses."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -7,16 +9,30 @@ import numpy as np
 from planner.cost.arrays import Array
 from planner.cost.backend import open_backend
 from planner.cost.device import CostContext
+from planner.cost.engine_rules import refusals
 from planner.cost.grid import Degrees, longest_prompts, mean_prompts
+from planner.cost.memory import experts_on_device, free_gb, max_batch
 from planner.cost.parallelism import replica_shapes
 from planner.cost.prefix_hits import hit_shares, with_points
 from planner.cost.rates import decode_rates, judged_lengths, prefill_rates
 from planner.cost.service_levels import ServiceBounds, transfer_ms
 from planner.cost.step import Steps
-from planner.domain import CostSettings, GpuSpec, ModelSpec, ParallelConfig, Phase, SloSettings, Workload
+from planner.domain import (
+    CostSettings,
+    EngineProfile,
+    GpuSpec,
+    ModelSpec,
+    ParallelConfig,
+    Phase,
+    SloSettings,
+    Workload,
+)
+from planner.domain.model.fits import ModelFit
 from planner.units import MS_PER_S
 
 LARGEST_SOUGHT_ISLAND = 512
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+_TOKENS = 32_768
 _BATCHES = tuple(2**k for k in range(11))  # the smallest is fastest; a profile may answer for larger ones only
 
 
@@ -113,3 +129,32 @@ def _closest(
 
 
 _FITTING = {Phase.PREFILL: prefill_rates, Phase.DECODE: decode_rates}
+
+
+def model_fits(model: ModelSpec, gpus: Iterable[GpuSpec], profile: EngineProfile) -> tuple[ModelFit, ...]:
+    """A fit a GPU type, for sequences of 32K tokens, or as many as the model takes."""
+    return tuple(_fit(CostContext(gpu=gpu, model=model, settings=CostSettings()), profile) for gpu in gpus)
+
+
+def _fit(context: CostContext, profile: EngineProfile) -> ModelFit:
+    tokens, refusal = min(_TOKENS, context.model.max_context), ""
+    for size in _SIZES:
+        degrees = [(shape, _sequences(context, shape, tokens)) for shape in replica_shapes(context, size)]
+        fitting = [(shape, sequences) for shape, sequences in degrees if sequences > 0]
+        refused = [refusals(context, Phase.DECODE, shape, profile) for shape, _ in fitting]
+        accepted = tuple(pair for pair, sentences in zip(fitting, refused, strict=True) if not sentences)
+        if accepted:
+            return ModelFit(gpu=context.gpu.name, gpus=size, tokens=tokens, degrees=accepted)
+        refusal = next((sentences[0] for sentences in refused), refusal)
+    least = f"not on {_SIZES[-1]} GPUs of {context.gpu.memory_gb:g} GB"
+    return ModelFit(gpu=context.gpu.name, gpus=0, tokens=tokens, refusal=refusal or least)
+
+
+def _sequences(context: CostContext, shape: ParallelConfig, tokens: int) -> int:
+    """Sequences that one copy holds, all its attention groups together; at most 0 where the weights do not fit."""
+    gpu, model = context.gpu, context.model
+    experts = experts_on_device(model, context.settings, shape.stage_devices)
+    if free_gb(gpu, model, tp=shape.tp, experts_on_device=experts, pp=shape.pp) <= 0:
+        return 0
+    batch = max_batch(gpu, model, seq_len=tokens, decode_len=0, tp=shape.tp, experts_on_device=experts, pp=shape.pp)
+    return int(batch) * shape.dp

@@ -205,9 +205,11 @@ from planner.domain.workload import (
     KvCacheRate,
     LengthProfile,
     LengthRange,
+    PrefixAffinity,
     PrefixReuse,
     PromptBlocks,
     RangeHits,
     RequestTrace,
+    WeightSpread,
     Workload,
 )

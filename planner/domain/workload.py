@@ -43,12 +43,45 @@ class SessionTurns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WeightSpread:
+    """How unequal weights are, of shares q that sum to 1. `equal`: 1 / sum q^2, as many of equal weight would spread as
+    evenly. `skew`: sum q^3 / (sum q^2)^1.5."""
+
+    equal: float
+    skew: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixAffinity:
+    """How often blocks of prompts were used before, and by whom: what servers find that share the prompts out.
+
+    Shares of all prompts' tokens, a column a window of `windows` tokens (of all prompts, in whole blocks; ascending),
+    the last without bounds. Rows j: tokens whose block was used at least 2^j times in the window before (`uses`); by at
+    least 2^j other sessions, and not by the own one (`others`); as `uses`, of prompts less than half of which was used
+    in it (`loose`). `own`: used by the own session. Spreads: of `prompts` and of `sessions` by all their tokens, of
+    sessions by those that an endless cache lacks (`fresh`). `families`: shares in the latter of prompts that begin with
+    the same block, greatest first, 64 at most.
+    """
+
+    windows: tuple[int, ...]
+    uses: tuple[tuple[float, ...], ...]
+    own: tuple[float, ...]
+    others: tuple[tuple[float, ...], ...]
+    loose: tuple[tuple[float, ...], ...]
+    prompts: WeightSpread
+    sessions: WeightSpread
+    fresh: WeightSpread
+    families: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixReuse:
     """What one prefix cache would have found of a trace's prompts, by their length and its size.
 
     `shares[i][k]`: share of the tokens of prompts of `starts[i]` <= tokens < `starts[i + 1]` that a cache of
     `cache_tokens[k]` tokens holds when they come; the last column is of a cache without bounds. `prompt_tokens[i]`: all
-    tokens of these prompts. Sizes and lengths ascend, shares grow with the size, 0 <= share < 1.
+    tokens of these prompts. Sizes and lengths ascend, shares grow with the size, 0 <= share < 1. `affinity`: what
+    several caches would have found, None where that is not known.
     """
 
     block_tokens: int
@@ -56,6 +89,7 @@ class PrefixReuse:
     starts: tuple[int, ...]
     prompt_tokens: tuple[int, ...]
     shares: tuple[tuple[float, ...], ...]
+    affinity: PrefixAffinity | None = None
 
     @property
     def mean_shares(self) -> tuple[float, ...]:

@@ -16,9 +16,11 @@ from planner.replay.curves import nearest_rows
 
 
 class RequestTable:
-    """Arrivals (ms, ascending), tokens of prompts and answers (at least 1), and each prompt's row of the curves."""
+    """Arrivals (ms, ascending), tokens of prompts and answers (at least 1), and each prompt's row of the curves.
 
-    __slots__ = ("answer", "arrival_ms", "blocks", "prompt", "row")
+    `sessions`: the number of each request's session, None where they are not known."""
+
+    __slots__ = ("answer", "arrival_ms", "blocks", "prompt", "row", "sessions")
 
     def __init__(
         self,
@@ -27,12 +29,14 @@ class RequestTable:
         answer: Sequence[int],
         lengths: Row,
         blocks: PromptBlocks | None = None,
+        sessions: Sequence[int] | None = None,
     ) -> None:
         self.arrival_ms = list(arrival_ms)
         self.prompt = list(prompt)
         self.answer = list(answer)
         self.row = nearest_rows(lengths, self.prompt)
         self.blocks = blocks
+        self.sessions = sessions
 
     def __len__(self) -> int:
         return len(self.prompt)

@@ -25,14 +25,15 @@ would lose how arrivals bunch, and one long stretch the rhythm of the day.
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.domain import LengthProfile, LengthRange, Question, RequestTrace, Scenario, Workload
+from planner.domain import LengthProfile, LengthRange, PrefixReuse, Question, RequestTrace, Scenario, Workload
 from planner.domain.workload import TraceSummary
 from planner.errors import InputError
+from planner.workload.prefix_affinity import prefix_affinity
 from planner.workload.prefix_reuse import prefix_reuse
 from planner.workload.tallies import RequestTally, length_facts
 
@@ -50,7 +51,7 @@ def summarize(trace: RequestTrace) -> LengthProfile:
     their mean (1 for Poisson arrivals). The last two are None for fewer than two requests or when all came at
     once.
     """
-    return tally_requests(blocks_of(trace)).profile(trace.name, clock=trace.clock, prefix=prefix_reuse(trace))
+    return tally_requests(blocks_of(trace)).profile(trace.name, clock=trace.clock, prefix=_reuse(trace))
 
 
 def describe(requests: RequestTrace | LengthProfile) -> TraceSummary:
@@ -84,11 +85,16 @@ def _described(profile: LengthProfile) -> TraceSummary:
 
 def profile_and_summary(trace: RequestTrace) -> tuple[LengthProfile, TraceSummary]:
     """Both at once, as prefixes of long traces take time."""
-    tally, prefix = tally_requests(blocks_of(trace)), prefix_reuse(trace)
+    tally, prefix = tally_requests(blocks_of(trace)), _reuse(trace)
     return (
         tally.profile(trace.name, clock=trace.clock, prefix=prefix),
         tally.summary(trace.name, prefix=prefix, reading=trace.reading),
     )
+
+
+def _reuse(trace: RequestTrace) -> PrefixReuse | None:
+    reuse = prefix_reuse(trace)
+    return None if reuse is None else replace(reuse, affinity=prefix_affinity(trace))
 
 
 def tally_requests(blocks: Iterable[Requests]) -> RequestTally:

@@ -2,7 +2,8 @@
 
 import gzip
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,17 @@ def test_a_workload_file_keeps_the_table(profile: LengthProfile, tmp_path: Path)
     path = tmp_path / "w.yaml"
     write_workload(profile, path)
     assert profile.prefix is not None
+    assert profile.prefix.affinity is not None
     assert load_workload(str(path)) == profile
+
+
+def test_a_workload_without_affinity_is_written_as_before(profile: LengthProfile, tmp_path: Path) -> None:
+    assert profile.prefix is not None
+    older = replace(profile, prefix=replace(profile.prefix, affinity=None))
+    path = tmp_path / "w.yaml"
+    write_workload(older, path)
+    assert "affinity" not in path.read_text()
+    assert load_workload(str(path)) == older
 
 
 WORKLOAD = """name: w
@@ -166,3 +177,49 @@ def test_a_table_by_hand_is_read(write: Write) -> None:
 def test_faulty_tables_are_refused(write: Write, refused: Refused, text: str, words: tuple[str, ...]) -> None:
     path = write("w.yaml", text)
     refused(lambda: load_workload(str(path)), "w.yaml", "prefix", *words)
+
+
+USES = ("by,times,16384,unbounded", "any,1,0.1,0.3", "own,1,0.1,0.2", "other,1,0,0.1", "loose,1,0,0.1")
+SPREAD = ("of,equal,skew", "prompts,9,0.1", "sessions,3,0.1", "fresh,4,0.1")
+
+
+def with_affinity(
+    uses: Sequence[str] = USES, spread: Sequence[str] = SPREAD, families: Sequence[str] = ("share", "0.7")
+) -> str:
+    tables = {"uses": uses, "spread": spread, "families": families}
+    section = "".join(
+        f"    {key}: |\n" + "".join(f"      {line}\n" for line in lines_of) for key, lines_of in tables.items()
+    )
+    return f"{with_table(HEADER, '1,9,0,0,0')}  affinity:\n{section}"
+
+
+def test_affinity_by_hand_is_read(write: Write) -> None:
+    workload = load_workload(str(write("w.yaml", with_affinity())))
+    assert isinstance(workload, LengthProfile)
+    assert workload.prefix is not None
+    affinity = workload.prefix.affinity
+    assert affinity is not None
+    assert (affinity.windows, affinity.uses, affinity.own) == ((16384,), ((0.1, 0.3),), (0.1, 0.2))
+    assert (affinity.others, affinity.loose, affinity.families) == (((0.0, 0.1),), ((0.0, 0.1),), (0.7,))
+    assert (affinity.sessions.equal, affinity.fresh.equal, affinity.prompts.skew) == (3, 4, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (with_affinity(uses=("by,times,unbounded", *USES[1:])), ("uses", "begin with by,times")),
+        (with_affinity(uses=("by,times,0,unbounded", *USES[1:])), ("uses", "ascending windows")),
+        (with_affinity(uses=(*USES, "all,1,0,0")), ("uses", "rows of any, own, other, loose")),
+        (with_affinity(uses=USES[:-1]), ("uses", "rows of any, own, other, loose")),
+        (with_affinity(uses=(*USES[:-1], "loose,2,0,0.1")), ("uses", "times 1, 2, 4", "loose,2")),
+        (with_affinity(uses=(*USES[:-1], "loose,1,0,1.1")), ("uses", "share from 0 to 1")),
+        (with_affinity(uses=(*USES[:-1], "loose,1,0")), ("uses", "for each window")),
+        (with_affinity(spread=SPREAD[:-1]), ("spread", "rows of prompts, sessions, fresh")),
+        (with_affinity(spread=(*SPREAD[:-1], "fresh,0.5,0")), ("spread", "at least 1")),
+        (with_affinity(families=("share",)), ("families", "at least one row")),
+        (with_affinity(families=("share", "0.7", "0.7")), ("families", "a sum of at most 1", "1.4")),
+    ],
+)
+def test_faulty_affinity_is_refused(write: Write, refused: Refused, text: str, words: tuple[str, ...]) -> None:
+    path = write("w.yaml", text)
+    refused(lambda: load_workload(str(path)), "w.yaml", "prefix.affinity", *words)

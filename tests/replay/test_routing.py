@@ -22,6 +22,7 @@ from planner.replay.engine import Engine
 from planner.replay.requests import RequestTable
 from planner.replay.routing.choosers import Drawn, InTurn
 from planner.replay.routing.layers import Choice, Endpoint
+from planner.replay.routing.router import TakerGroup
 from planner.replay.stations.prefill import PrefillServer
 
 WEIGHTS = st.lists(st.floats(0.05, 10), min_size=2, max_size=7)
@@ -34,6 +35,13 @@ class Stub:
     work: float = 0.0
     speed: float = 1.0
     alive: bool = True
+
+
+@dataclass(slots=True)
+class Ranked(Stub):
+    """One with ranks."""
+
+    ranks: int = 2
 
 
 def choice(layer: RouterLayer, servers: Sequence[Stub], counts: Sequence[int], weights: Sequence[float]) -> Choice:
@@ -364,6 +372,58 @@ def shared_prefixes(policy: RouterPolicy) -> Engine:
         PromptBlocks(block_tokens=64, ids=ids, ends=ends),
     )
     return run(fleet(pools, [interval(pools)]), requests, ReplaySettings(router=behaviour_of(policy)))
+
+
+def sent(policy: RouterPolicy, *, told: bool) -> list[int]:
+    """Pools that 400 sessions of ten requests each were with; the first has three times the weight."""
+    pools = [prefill_pool(base_ms=50), prefill_pool(base_ms=50, island="other"), decode_pool(batch=1000)]
+    shares = (PoolShare(pool=0, share=0.75), PoolShare(pool=1, share=0.25))
+    requests = table(list(np.arange(4000) * 20.0), [10] * 4000, [2] * 4000)
+    requests.sessions = [request % 400 for request in range(4000)] if told else None
+    there = replace(interval(pools), prefill=shares)
+    return list(run(fleet(pools, [there]), requests, ReplaySettings(router=behaviour_of(policy))).log.prefill)
+
+
+def test_a_session_stays_with_its_server_and_servers_have_them_by_weight() -> None:
+    pools = sent(RouterPolicy.SESSION, told=True)
+    assert pools == pools[:400] * 10
+    assert pools.count(0) / 4000 == pytest.approx(0.75, abs=0.06)
+
+
+def test_without_sessions_the_server_with_the_least_work_is_chosen() -> None:
+    pools = sent(RouterPolicy.SESSION, told=False)
+    assert pools == sent(RouterPolicy.LEAST_WORK, told=True)
+    assert set(pools) == {0, 1}
+
+
+def test_only_sessions_of_a_server_that_dies_are_moved() -> None:
+    servers = [Ranked() for _ in range(3)]
+    group = TakerGroup(behaviour_of(RouterPolicy.SESSION).prefill, [[(server, 1.0) for server in servers]], Random(0))
+    before = [group.of_session(session) for session in range(300)]
+    servers[0].alive = False
+    group.refresh()
+    after = [group.of_session(session) for session in range(300)]
+    assert all(server is not servers[0] for server, _ in after)
+    assert all(was == now for was, now in zip(before, after, strict=True) if was[0] is not servers[0])
+    assert len({(id(server), rank) for server, rank in before}) == 6
+
+
+def test_a_system_prompt_does_not_bring_all_prompts_to_one_server() -> None:
+    """All prompts begin with the same of their five blocks: that is too little to follow."""
+    ids = [block for request in range(2000) for block in (1, *range(10 * request + 10, 10 * request + 14))]
+    pools = [prefill_pool(servers=2, ranks=1, cache_tokens=64 * 100, ms_per_token=0.05), decode_pool(batch=1000)]
+    requests = RequestTable(
+        (np.arange(2000) * 10.0).tolist(),
+        [64 * 5] * 2000,
+        [2] * 2000,
+        LENGTHS,
+        PromptBlocks(block_tokens=64, ids=ids, ends=list(range(5, 10_001, 5))),
+    )
+    engine = run(
+        fleet(pools, [interval(pools)]), requests, ReplaySettings(router=behaviour_of(RouterPolicy.PREFIX_AWARE))
+    )
+    found = [hits > 0 for hits in engine.log.hits]
+    assert found.count(False) == 2
 
 
 def test_a_router_that_knows_prefixes_finds_more_of_them() -> None:

@@ -72,8 +72,8 @@ def command(
     router: Annotated[
         str | None,
         typer.Option(
-            help="A router of `planner export`, or how one of your own chooses: least_work, prefix_aware, overflow, "
-            "round_robin or random. [default: the plan's]",
+            help="A router of `planner export`, or how one of your own chooses: least_work, prefix_aware, session, "
+            "overflow, round_robin or random. [default: the plan's]",
             show_default=False,
         ),
     ] = None,

@@ -95,7 +95,8 @@ LENGTH_SPREAD = 0.2
 class RouterBehaviour:
     """Whom a router chooses: `prefill` servers of split pools, `decode` servers for what they took in, `mixed` servers
     that do both phases; layers in the order of its choices. `name`: its own, or a policy's. `measure`: what it tells
-    the bucket by. `prefixes`: the rank with most of a prompt in its cache goes first. `overflows`: to a longer bucket
+    the bucket by. `prefixes`: the rank with most of a prompt in its cache goes first; `sessions`: that of the
+    request's session. `overflows`: to a longer bucket
     where a bucket's own servers are late. `notes`: what it cannot do of what the plan asks, a sentence each."""
 
     name: str
@@ -104,6 +105,7 @@ class RouterBehaviour:
     mixed: Layers
     measure: LengthMeasure = LengthMeasure.TOKENS
     prefixes: bool = False
+    sessions: bool = False
     overflows: bool = False
     notes: tuple[str, ...] = ()
 
@@ -165,6 +167,7 @@ def _policy(name: RouterPolicy, prefill: Layers, decode: Layers = LEAST_PLACES) 
         decode=decode,
         mixed=prefill,
         prefixes=name is RouterPolicy.PREFIX_AWARE,
+        sessions=name is RouterPolicy.SESSION,
         overflows=name is RouterPolicy.OVERFLOW,
     )
 
@@ -176,6 +179,7 @@ POLICIES: Mapping[RouterPolicy, RouterBehaviour] = MappingProxyType(
         for behaviour in (
             _policy(RouterPolicy.LEAST_WORK, _BY_RANK),
             _policy(RouterPolicy.PREFIX_AWARE, _BY_RANK),
+            _policy(RouterPolicy.SESSION, _BY_RANK),
             _policy(RouterPolicy.OVERFLOW, _BY_RANK),
             _policy(
                 RouterPolicy.ROUND_ROBIN,

@@ -71,13 +71,15 @@ class RouterPolicy(StrEnum):
     """Whom a router sends a request to, inside a bucket.
 
     `least_work`: the server with the least outstanding tokens for its speed, and within it the rank with the fewest
-    waiting tokens. `prefix_aware`: the rank with most of the prompt in its cache, else as `least_work`. `overflow`: as
-    `least_work`, and to a longer bucket where the bucket's own servers are late. `round_robin`: servers in turn, by
-    weight. `random`: one drawn by weight; under these two ranks are taken in turn.
+    waiting tokens. `prefix_aware`: the rank with most of the prompt in its cache where that is half of it at least,
+    else as `least_work`. `session`: the rank that the request's session is hashed to, by weight; as `least_work` where
+    no sessions are told. `overflow`: as `least_work`, and to a longer bucket where the bucket's own servers are late.
+    `round_robin`: servers in turn, by weight. `random`: one drawn by weight; under these two ranks are taken in turn.
     """
 
     LEAST_WORK = "least_work"
     PREFIX_AWARE = "prefix_aware"
+    SESSION = "session"
     OVERFLOW = "overflow"
     ROUND_ROBIN = "round_robin"
     RANDOM = "random"

@@ -28,6 +28,7 @@ from planner.domain import CountDispersion, LengthProfile, PrefixReuse
 from planner.errors import InputError
 from planner.files.disk.csv_rows import number_of, text_cells
 from planner.files.sections import MOST_TOKENS, MOST_WHOLE, Section
+from planner.files.tables.affinity_tables import affinity_document, read_affinity
 
 MOST_KEPT = 8
 """Of blocks of lengths, thousands of rows each, that were read before: every record of a plan reads its workload."""
@@ -145,7 +146,7 @@ _UNBOUNDED = "unbounded"
 
 def read_prefix(section: Section) -> PrefixReuse:
     """The section `prefix` of a workload. InputError names row and column."""
-    section.allow_only("block_tokens", "shares")
+    section.allow_only("block_tokens", "shares", "affinity")
     rows = [[cell.strip() for cell in row] for row in text_cells(section.text("shares"), f"{section.file}: shares")]
     header = rows[0] if rows else []
     if tuple(header[:2]) != _LENGTHS or len(header) < 4 or header[-1] != _UNBOUNDED:
@@ -171,6 +172,7 @@ def read_prefix(section: Section) -> PrefixReuse:
             _whole_tokens(section, place, row[1], MOST_WHOLE) for place, row in zip(places, rows[1:], strict=True)
         ),
         shares=tuple(_shares(section, place, row[2:]) for place, row in zip(places, rows[1:], strict=True)),
+        affinity=read_affinity(section.section("affinity")) if "affinity" in section else None,
     )
 
 
@@ -210,7 +212,11 @@ def prefix_document(reuse: PrefixReuse) -> dict[str, object]:
     rows = [[*_LENGTHS, *map(str, reuse.cache_tokens), _UNBOUNDED]]
     columns = zip(reuse.starts, reuse.prompt_tokens, reuse.shares, strict=True)
     rows += [[str(start), str(tokens), *map(repr, shares)] for start, tokens, shares in columns]
-    return {"block_tokens": reuse.block_tokens, "shares": "".join(f"{','.join(row)}\n" for row in rows)}
+    document: dict[str, object] = {
+        "block_tokens": reuse.block_tokens,
+        "shares": "".join(f"{','.join(row)}\n" for row in rows),
+    }
+    return document if reuse.affinity is None else document | {"affinity": affinity_document(reuse.affinity)}
 
 
 _HEADER = ["window_s", "dispersion"]

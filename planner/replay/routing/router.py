@@ -7,8 +7,9 @@ Sources: facts on routers.
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from math import exp
-from operator import attrgetter
+from hashlib import blake2b
+from math import ceil, exp, log
+from operator import attrgetter, itemgetter
 from random import Random
 
 from planner.domain.arrivals import ReplaySettings
@@ -22,17 +23,28 @@ from planner.replay.stations.decode import DecodeServer
 from planner.replay.stations.mixed import MixedServer
 
 _WORK = attrgetter("work")
+_FIRST = itemgetter(0)
+_LEAST_WEIGHT = 1e-9
 _TOO_MUCH = 2.0  # times the mean work: a server with the longest match is passed over from here on
+# Of a prompt: a shorter match is what many prompts share, and would send all of them to the server that had it first.
+_LEAST_MATCH = 0.5
 _Pools = Sequence[Sequence[tuple[Server, float]]]
+
+
+def _late(session: int, place: int, rank: int) -> float:
+    """A draw from an exponential distribution that is the same whenever it is asked for."""
+    drawn = int.from_bytes(blake2b(f"{session} {place} {rank}".encode(), digest_size=7).digest())
+    return -log((drawn + 1) / 2**56)
 
 
 class TakerGroup:
     """Servers of one kind that take the prompts of an interval in, by pool with their weights."""
 
-    __slots__ = ("_emptiest", "alive", "choice", "servers")
+    __slots__ = ("_emptiest", "_of_sessions", "_weights", "alive", "choice", "servers")
 
     def __init__(self, layers: Layers, pools: _Pools, random: Random) -> None:
         self.servers = [server for pool in pools for server, _ in pool if not isinstance(server, DecodeServer)]
+        self._weights = [weight for pool in pools for server, weight in pool if not isinstance(server, DecodeServer)]
         self.choice = choice_of(layers, pools, random)
         last = layers[-1]
         self._emptiest = by_engine((last,)) and last.counts is Counted.WORK
@@ -42,6 +54,22 @@ class TakerGroup:
         """A server died or came back."""
         self.alive = [server for server in self.servers if server.alive]
         self.choice.refresh()
+        self._of_sessions: dict[int, tuple[Taker, int]] = {}
+
+    def of_session(self, session: int) -> tuple[Taker, int]:
+        """Server and rank that a session is hashed to, by weight: only sessions of servers that die are moved."""
+        chosen = self._of_sessions.get(session)
+        if chosen is None:
+            places = enumerate(zip(self.servers, self._weights, strict=True))
+            ranks = [
+                (_late(session, place, rank) * server.ranks / max(weight, _LEAST_WEIGHT), server, rank)
+                for place, (server, weight) in places
+                if server.alive
+                for rank in range(server.ranks)
+            ]
+            _, server, rank = min(ranks, key=_FIRST)
+            chosen = self._of_sessions[session] = (server, rank)
+        return chosen
 
     def rank_of(self, server: Taker) -> int:
         """The rank of a server that was chosen as such."""
@@ -158,6 +186,8 @@ class Router:
             return None
         if self._behaviour.prefixes and group.alive[0].caches:
             return self._by_prefix(group, request, now)
+        if self._behaviour.sessions and self._requests.sessions is not None:
+            return group.of_session(self._requests.sessions[request])
         server, rank = self._by_layers(group, request, now)
         if self._behaviour.overflows and server.work > self._overflow_ms and route.longer:
             others = [other for longer in route.longer for other in longer.alive]
@@ -173,14 +203,14 @@ class Router:
 
     def _by_prefix(self, group: TakerGroup, request: int, now: float) -> tuple[Taker, int]:
         blocks = self._requests.blocks_of(request)
-        best, chosen = 0, None
+        best, chosen = max(1, ceil(_LEAST_MATCH * len(blocks))), None
         mean = sum(map(_WORK, group.alive)) / len(group.alive)
         for server in group.alive:
             if server.work > _TOO_MUCH * mean and len(group.alive) > 1:
                 continue
             for rank, cache in enumerate(server.caches):
                 matched = cache.matched(blocks)
-                if matched > best:
+                if matched > best or (matched == best and (chosen is None or server.work < chosen[0].work)):
                     best, chosen = matched, (server, rank)
         return self._by_layers(group, request, now) if chosen is None else chosen
 
