@@ -14,10 +14,11 @@ says, and what lies in which tier.
 
 A number: h is it. Rows by length: the last row that covers s, 0 where none does. `auto`: H(s, C r / x), as a rank that
 gets fewer requests than the trace has keeps prompts for longer; x depends on h, and both are found together by halving
-(more hits, more requests, kept for less long). That is where the router is prefix-aware. Where it chooses by least work
-h is H0 + (H - H0) / k: the last prompt that begins alike went to the same rank with chance 1 / k; what even the least
-cache of the table finds, many prompts share (a system prompt), and every rank has it. k: the ranks of all GPUs of the
-type in the inventory, the most that there can be.
+(more hits, more requests, kept for less long). That is of one rank. Of k ranks, those of all GPUs of the type in the
+inventory, the most that there can be, `cost.affinity` says what they find by how the router chooses, where the workload
+knows how often blocks are used. Where it does not: as of one rank where the router goes by prefix or session; by least
+work H0 + (H - H0) / k, as the last prompt that begins alike went to the same rank with chance 1 / k, and what even the
+least cache of the table finds, many prompts share (a system prompt), and every rank has it.
 
 Assumed of `auto`: prompts come back as long after each other as in the trace, whatever the rate of the plan; every rank
 gets prompts of all lengths. A trace without a clock: x = r. Between sizes of the table H is linear in log C, below the
@@ -38,24 +39,26 @@ unless that cache has twice the mean work, prompts find 4.6-34.0 %, within 0.3 p
 4.4-7.9 %, at most 1.1 points above what is said here.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cost import attention, memory
+from planner.cost import affinity, attention, memory
+from planner.cost.affinity import CHOICES
 from planner.cost.arrays import Array, Numbers, as_array
 from planner.cost.device import CostContext
 from planner.cost.drafts import draft_of
 from planner.cost.efficiency import efficiency_of
 from planner.cost.grid import Degrees
 from planner.cost.step import Steps, step_ms
-from planner.domain import CachedPrefixes, CacheRate, CostSettings, ParallelConfig, Phase, RangeHits
+from planner.domain import CachedPrefixes, CacheRate, CostSettings, ParallelConfig, Phase, RangeHits, RouterPolicy
 from planner.domain.serving.caches.tiers import CacheTier
 from planner.errors import InputError
 from planner.units import MS_PER_S
 
 _HALVINGS = 14  # of a share: to 0.0001
+_KNOWING = (RouterPolicy.PREFIX_AWARE, RouterPolicy.SESSION)
 _MOST_ANSWERED = 1024  # sequences of a group that engines answer at once
 
 
@@ -160,7 +163,7 @@ def _found_in(
     found, above = [], as_array(0.0)
     for tier, tokens in _reaches(context, prefixes, prompts, degrees, phase):
         alone = as_array(1.0) if tier is not None and tier.shared else ranks
-        held = _shares_found(table, prefixes.reuse.cache_tokens, row, tokens * pace[0] / pace[1], alone)
+        held = _shares_found(prefixes, table, row, tokens * pace[0] / pace[1], alone)
         found.append((tier, np.maximum(held - above, 0.0)))
         above = np.maximum(held, above)
     return tuple(found)
@@ -193,7 +196,7 @@ def tier_load_ms(context: CostContext, prompts: Array, degrees: Degrees, phase: 
 
 
 def _ranks(context: CostContext, prefixes: CachedPrefixes, degrees: Degrees) -> Array:
-    """k; 1 where the router sends a prompt to its prefix."""
+    """k; 1 where nothing is known of the inventory."""
     gpus = dict(prefixes.gpus).get(context.gpu.name)
     if gpus is None:
         return as_array(1.0)
@@ -269,13 +272,22 @@ def cache_tokens(context: CostContext, prompts: Numbers, degrees: Degrees) -> Ar
     return np.asarray(np.maximum(fits, 0.0) * degrees.pp * as_array(prompts))
 
 
-def _shares_found(
-    table: Array, cache_tokens: Sequence[int], row: NDArray[np.intp], cache: Array, ranks: Array
-) -> Array:
-    """H(s, cache) where there is one rank, H0 + (H - H0) / k where there are more; shapes broadcast.
+def _shares_found(prefixes: CachedPrefixes, table: Array, row: NDArray[np.intp], cache: Array, ranks: Array) -> Array:
+    """H(s, cache) where there is one rank, else what several find; shapes broadcast.
 
     `table`: shares by `row` of lengths and by size, the last column without bounds."""
-    sizes = np.array(cache_tokens, dtype=float)
+    known = prefixes.reuse.affinity
+    sizes = np.array(prefixes.reuse.cache_tokens, dtype=float)
+    if known is not None and (ranks > 1).any():
+        single, part = affinity.found(known, CHOICES[RouterPolicy(prefixes.policy)], cache, ranks)
+        return np.asarray(_of_one(sizes, table, row, single) * np.minimum(1.0, single / sizes[0]) * part)
+    blind = as_array(1.0) if prefixes.policy in _KNOWING else ranks
+    shares, common = _of_one(sizes, table, row, cache), table[row, 0]
+    return np.asarray((common + (shares - common) / blind) * np.minimum(1.0, cache / sizes[0]))
+
+
+def _of_one(sizes: Array, table: Array, row: NDArray[np.intp], cache: Array) -> Array:
+    """H(s, cache), of less than the least size as of that; infinite caches have the last column."""
     rows, tokens = np.broadcast_arrays(row, cache)
     after = np.clip(np.searchsorted(sizes, tokens), 0, len(sizes) - 1)
     before = np.maximum(after - 1, 0)
@@ -283,5 +295,4 @@ def _shares_found(
     bounded = np.clip(tokens, sizes[0], sizes[-1])
     part = np.divide(np.log(bounded / sizes[before]), steps, out=np.ones(tokens.shape), where=steps > 0)
     shares = table[rows, before] + part * (table[rows, after] - table[rows, before])
-    common = table[rows, 0]
-    return np.asarray((common + (shares - common) / ranks) * np.minimum(1.0, tokens / sizes[0]))
+    return np.asarray(np.where(np.isinf(tokens), table[rows, -1], shares))

@@ -282,8 +282,7 @@ class Scenario:
         workload = self.workload
         if self.cost.kv_cache_rate is not CacheRate.AUTO or workload.prefix is None:
             return None
-        blind = self.routing.policy is not RouterPolicy.PREFIX_AWARE
-        gpus = tuple((item.gpu.name, item.count) for item in self.inventory.items) if blind else ()
+        gpus = tuple((item.gpu.name, item.count) for item in self.inventory.items)
         mean = max(1.0, workload.mean_input_tokens)
         return CachedPrefixes(
             reuse=workload.prefix,
@@ -293,6 +292,7 @@ class Scenario:
             tiers=self.tiers,
             fleet_gpus=sum(item.count for item in self.inventory.items) if self.tiers is not None else 0,
             mean_answer=max(1.0, workload.mean_output_tokens),
+            policy=(self.routing.policy or RouterPolicy.LEAST_WORK).value,
         )
 
     @property

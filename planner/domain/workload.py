@@ -122,9 +122,9 @@ class CachedPrefixes:
     """What `auto` draws on: the reuse of the trace, its mean prompt and answer (tokens) and its rate (requests/s, None:
     unknown).
 
-    `gpus`: GPUs of each type whose servers share the prompts out without heed to prefixes; empty where the router sends
-    a prompt to where its prefix is. `tiers`: where caches lie beside device memory, None where nowhere; `fleet_gpus`:
-    GPUs of each type, which share a remote store.
+    `gpus`: GPUs of each type whose servers share the prompts out, as a router of that `RouterPolicy` does; empty: one
+    server each. `tiers`: where caches lie beside device memory, None where nowhere; `fleet_gpus`: those of all types,
+    which share a remote store.
     """
 
     reuse: PrefixReuse
@@ -134,6 +134,7 @@ class CachedPrefixes:
     tiers: TierSettings | None = None
     fleet_gpus: int = 0
     mean_answer: float = 1.0
+    policy: str = "least_work"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,7 @@ def test_auto_draws_on_the_workload_and_on_who_routes(read: Read, auto: dict[str
     assert (prefixes.reuse, prefixes.mean_prompt, prefixes.arrival_rps) == (scenario.workload.prefix, 875.0, 3.0)
     assert dict(prefixes.gpus) == {"H200": 16, "H20": 8}
     aware = replace(scenario, routing=replace(scenario.routing, policy=RouterPolicy.PREFIX_AWARE))
-    assert aware.cost.prefixes.gpus == ()
+    assert (prefixes.policy, aware.cost.prefixes.policy) == ("least_work", "prefix_aware")
     assert replace(scenario, cost=replace(scenario.cost, kv_cache_rate=0.1)).cost.prefixes is None
     assert replace(scenario, workload=replace(scenario.workload, prefix=None)).cost.prefixes is None
 
