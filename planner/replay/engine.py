@@ -14,6 +14,7 @@ from planner.domain.serving.routers import Freed
 from planner.replay.curves import between
 from planner.replay.requests import Events, RequestLog, RequestTable
 from planner.replay.routing.router import Router
+from planner.replay.stations.caches import stores_of
 from planner.replay.stations.decode import DecodeServer
 from planner.replay.stations.mixed import MixedServer
 from planner.replay.stations.prefill import PrefillServer
@@ -61,7 +62,8 @@ class Engine:
 
     def __init__(self, fleet: ReplayFleet, requests: RequestTable, settings: ReplaySettings, seed: int) -> None:
         self.fleet, self.requests = fleet, requests
-        self.log = RequestLog(len(requests))
+        self.log = RequestLog(len(requests), fleet.tiers)
+        self._stores = stores_of(fleet)
         self._events = Events()
         self._network = Network(fleet)
         self._sent = [pool.sent_ms for pool in fleet.pools]
@@ -82,7 +84,7 @@ class Engine:
 
     def _server(self, number: int, mean_prompt: int) -> Taker | DecodeServer:
         state = (self.requests, self.log, self._events)
-        return server_of(self.fleet, number, state, mean_prompt, self._handed, self._done, self._taken_in)
+        return server_of(self.fleet, number, state, mean_prompt, self._handed, self._done, self._taken_in, self._stores)
 
     @property
     def sent_to(self) -> Sequence[int]:

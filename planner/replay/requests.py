@@ -50,8 +50,8 @@ NEVER = math.nan
 class RequestLog:
     """Columns over requests. `started`: its prefill began; `prefilled`: ended; `arrived`: its cache is with the decode
     server; `placed`: it has a place in a batch; `first`, `ended`: first and last token. All are those of the last try.
-    `prefill`, `decode`: numbers of the pools that served it (-1: none yet). `hits`: tokens found in a prefix cache.
-    `tries`: how often it began anew after losses.
+    `prefill`, `decode`: numbers of the pools that served it (-1: none yet). `hits`: tokens found in a prefix cache;
+    `loads`: those of them that came from a tier, by its name. `tries`: how often it began anew after losses.
     """
 
     __slots__ = (
@@ -60,6 +60,7 @@ class RequestLog:
         "ended",
         "first",
         "hits",
+        "loads",
         "placed",
         "preempted",
         "prefill",
@@ -68,12 +69,13 @@ class RequestLog:
         "tries",
     )
 
-    def __init__(self, requests: int) -> None:
+    def __init__(self, requests: int, tiers: Sequence[str] = ()) -> None:
         self.started, self.prefilled, self.arrived, self.placed, self.first, self.ended = (
             array("d", [NEVER]) * requests for _ in range(6)
         )
         self.prefill, self.decode = (array("i", [-1]) * requests for _ in range(2))
         self.hits = array("i", [0]) * requests
+        self.loads = {tier: array("i", [0]) * requests for tier in tiers}
         self.tries, self.preempted = (array("H", [0]) * requests for _ in range(2))
 
     def begin_anew(self, request: int) -> None:
@@ -81,7 +83,8 @@ class RequestLog:
         for moments in (self.started, self.prefilled, self.arrived, self.placed, self.first, self.ended):
             moments[request] = NEVER
         self.prefill[request] = self.decode[request] = -1
-        self.hits[request] = 0
+        for tokens in (self.hits, *self.loads.values()):
+            tokens[request] = 0
         self.tries[request] += 1
 
 
