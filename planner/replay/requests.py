@@ -10,15 +10,17 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
+from planner.domain.arrivals import StreamTurns
 from planner.domain.fleet import Row
 from planner.domain.workload import PromptBlocks
 from planner.replay.curves import nearest_rows
 
 
 class RequestTable:
-    """Arrivals (ms, ascending), tokens of prompts and answers (at least 1), and each prompt's row of the curves."""
+    """Arrivals (ms, ascending), tokens of prompts and answers (at least 1), and each prompt's row of the curves.
+    `sessions`: the number of each request's; None where they are not known."""
 
-    __slots__ = ("answer", "arrival_ms", "blocks", "prompt", "row")
+    __slots__ = ("answer", "arrival_ms", "blocks", "prompt", "row", "sessions", "turns")
 
     def __init__(
         self,
@@ -27,12 +29,14 @@ class RequestTable:
         answer: Sequence[int],
         lengths: Row,
         blocks: PromptBlocks | None = None,
+        turns: StreamTurns | None = None,
     ) -> None:
         self.arrival_ms = list(arrival_ms)
         self.prompt = list(prompt)
         self.answer = list(answer)
         self.row = nearest_rows(lengths, self.prompt)
-        self.blocks = blocks
+        self.blocks, self.turns = blocks, turns
+        self.sessions = None if turns is None else turns.sessions
 
     def __len__(self) -> int:
         return len(self.prompt)
@@ -42,6 +46,18 @@ class RequestTable:
         assert self.blocks is not None, "asked for where prompts have blocks"
         start = self.blocks.ends[request - 1] if request else 0
         return self.blocks.ids[start : self.blocks.ends[request]]
+
+    def next_turns(self) -> dict[int, int]:
+        """The turn that each request's end is waited for by; none where turns come at times of their own."""
+        following: dict[int, int] = {}
+        if self.turns is None or not self.turns.pause_s:
+            return following
+        last: dict[int, int] = {}
+        for request, session in enumerate(self.turns.sessions):
+            if session in last:
+                following[last[session]] = request
+            last[session] = request
+        return following
 
 
 NEVER = math.nan

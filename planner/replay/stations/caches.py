@@ -15,8 +15,8 @@ Loads begin when a prompt is queued, and go over the way of their tier and, of o
 the first, the GPU's own link. Each way carries one load after the other at its full rate; a load has ended when its
 slowest part has. A layer is computed while the next ones are loaded: max(L, C) + min(L, C) / n from the beginning on,
 which is to begin min(L, C) (1 - 1 / n) before the load ends. Sources: SGLang, HiCache System Design (prefetching of
-what is queued, overlap by layers, write_through); vLLM, docs on KV offloading (LRU over offloaded blocks, touched by every
-request that has them).
+what is queued, overlap by layers, write_through); vLLM, docs on KV offloading (LRU over offloaded blocks, touched by
+every request that has them).
 """
 
 from collections import OrderedDict
