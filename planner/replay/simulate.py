@@ -162,7 +162,7 @@ def _run(fleet: ReplayFleet, settings: ReplaySettings, arrivals: Arrivals, seed:
         raise InputError(
             f"requests: some must come after the warm-up and before the last session begins, {until / MS_PER_S:.4g} s; "
             "none did.",
-            hint="Replay more requests (--requests), or a shorter warm-up (--warm-up).",
+            hint="Replay more requests, or let a smaller share of them be the warm-up.",
         )
     return SeedRun(engine=engine, columns=columns)
 
