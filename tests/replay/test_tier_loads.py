@@ -139,7 +139,7 @@ def test_what_lies_on_a_disk_is_there_before_layers_overlap() -> None:
 
 
 def test_loads_begin_in_the_queue() -> None:
-    """The prompt waits 90 ms for the one before it: a load of 50 ms is there by then, and the second one pays nothing."""
+    """The prompt waits 90 ms for the one before it: a load of 50 ms is there by then, and costs nothing."""
     log = two_prompts(loading(0.1, 1), 10).log
     assert log.started[1] == pytest.approx(log.prefilled[0]) == pytest.approx(100.0)
 
