@@ -23,6 +23,7 @@ from planner.domain.fleet import PoolTier
 from planner.domain.replay import ReplayResult
 from planner.domain.workload import PromptBlocks, SessionTurns
 from planner.errors import InputError
+from planner.evaluation.replay.replaying import served_part
 from planner.pipeline import replay
 from planner.replay import Promise, judge
 from planner.replay.arrivals import requests_of
@@ -280,6 +281,17 @@ def test_pages_tables_and_documents_tell_turns_and_places() -> None:
     bare, _ = judged(OPEN, replace(sessions_trace(), sessions=None))
     assert "turns" not in replay_document(bare)
     assert "First and later turns" not in page_text(replay_page(bare))
+
+
+def test_prompts_that_nobody_takes_go_with_their_turns() -> None:
+    trace = sessions_trace()
+    served, others = served_part(trace, 1000)
+    assert isinstance(served, RequestTrace)
+    rows = [row for row, tokens in enumerate(trace.input_tokens) if tokens < 1000]
+    assert others == len(trace.input_tokens) - len(rows) > 0
+    assert served.sessions == SessionTurns(
+        ids=[trace.sessions.ids[row] for row in rows], pause_s=[trace.sessions.pause_s[row] for row in rows]
+    )
 
 
 def test_a_plan_s_requests_in_closed_sessions() -> None:
