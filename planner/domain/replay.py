@@ -44,7 +44,7 @@ class ReplayGroup:
     `within_levels`: share that kept every bound; `goodput_rps`: those of them, a second. `tokens_per_s_p05`: what 95 %
     of the requests got at least. `queue_ms`: from arrival to the start of the prefill; `transfer_ms`: from its end
     until the cache is there; `place_ms`: from there to a place in a batch. `hit_share`: of the prompts' tokens, found
-    in a prefix cache; `found`: where, of all tokens, the fastest first (empty: there are no tiers).
+    in a prefix cache; `found_at`: where, of all tokens, the fastest first (empty: there are no tiers).
     """
 
     start: _Count
@@ -61,7 +61,7 @@ class ReplayGroup:
     place_ms: Times | None
     tokens_per_s_p05: Spread | None
     hit_share: Spread
-    found: tuple[FoundShare, ...] = ()
+    found_at: tuple[FoundShare, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

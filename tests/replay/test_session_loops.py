@@ -256,12 +256,12 @@ def test_first_and_later_turns_are_told_apart(asked: ArrivalSettings) -> None:
     (ttft,) = (level for level in later.levels if level.name.startswith("TTFT"))
     assert ttft.requests == counted
     assert ttft.share.mean == pytest.approx(np.mean(within), abs=0.02)
-    assert [of.place for of in later.group.found] == ["gpu", "host", "ssd", "computed"]
-    assert [of.share.mean for of in later.group.found] == pytest.approx(np.mean(found, axis=0).tolist())
-    assert all(of.share.mean > 0.01 for of in later.group.found)
-    assert first.group.found[-1].share.mean == 1.0
+    assert [of.place for of in later.group.found_at] == ["gpu", "host", "ssd", "computed"]
+    assert [of.share.mean for of in later.group.found_at] == pytest.approx(np.mean(found, axis=0).tolist())
+    assert all(of.share.mean > 0.01 for of in later.group.found_at)
+    assert first.group.found_at[-1].share.mean == 1.0
     assert first.group.hit_share.mean == 0.0
-    assert sum(of.share.mean for of in result.total.found) == pytest.approx(1.0)
+    assert sum(of.share.mean for of in result.total.found_at) == pytest.approx(1.0)
 
 
 def test_pages_tables_and_documents_tell_turns_and_places() -> None:
@@ -270,14 +270,14 @@ def test_pages_tables_and_documents_tell_turns_and_places() -> None:
     assert [turn["turn"] for turn in document["turns"]] == ["first", "later"]
     assert document["turns"][1]["ttft_ms"]["p99"] == result.turns[1].group.ttft_ms.p99.mean
     assert document["turns"][1]["levels"][0]["standing"] == result.turns[1].levels[0].standing
-    assert list(document["found"]) == ["gpu", "host", "ssd", "computed"]
-    assert document["found"]["ssd"]["share"] == result.total.found[2].share.mean
+    assert list(document["found_at"]) == ["gpu", "host", "ssd", "computed"]
+    assert document["found_at"]["ssd"]["share"] == result.total.found_at[2].share.mean
     page = page_text(replay_page(result))
     assert "## First and later turns" in page
     assert "| Prompts (tokens) | GPU | Host | SSD | Computed |" in page
     frame = replay_frame(result)
     assert list(frame["group"]) == ["all", "bucket", "first turns", "later turns"]
-    assert frame["found_computed"].iloc[3] == result.turns[1].group.found[3].share.mean
+    assert frame["found_computed"].iloc[3] == result.turns[1].group.found_at[3].share.mean
     bare, _ = judged(OPEN, replace(sessions_trace(), sessions=None))
     assert "turns" not in replay_document(bare)
     assert "First and later turns" not in page_text(replay_page(bare))

@@ -71,7 +71,7 @@ def test_levels_against_one_stack(stream: list[tuple[int, list[int]]], sizes: tu
                 break
             of_own += any(levels[:3]) and of_own == len(expected)
             expected.append(levels.index(True))
-        assert caches[rank].found(prompt) == expected
+        assert caches[rank].levels_of(prompt) == expected
         assert caches[rank].matched(prompt) == of_own
         caches[rank].use(prompt, BLOCK)
         stacks[rank].use(prompt)
@@ -83,9 +83,9 @@ def test_a_server_that_dies_loses_its_own_tiers_and_not_the_store() -> None:
     stores = stores_of(fleet([pool, decode_pool()]))
     caches = RankCaches(pool, stores)
     caches.use([1, 2, 3, 4], BLOCK)
-    assert caches.found([1, 2, 3, 4]) == [0, 1, 2, 2]
+    assert caches.levels_of([1, 2, 3, 4]) == [0, 1, 2, 2]
     caches.clear()
-    assert caches.found([1, 2, 3, 4]) == [2] * 4
+    assert caches.levels_of([1, 2, 3, 4]) == [2] * 4
     assert caches.matched([1, 2, 3, 4]) == 0
 
 

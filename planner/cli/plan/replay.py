@@ -206,7 +206,7 @@ def _show(result: "ReplayResult", sweep: "ReplaySweep | None", out: Path | None)
     screen.show_table("Times", *latency_table(result).words(), important=("P50", "P99"))
     if result.turns:
         screen.show_table("Turns", *turns_table(result).words(), important=("TTFT P99", "Levels"))
-    if result.total.found:
+    if result.total.found_at:
         screen.show_table("Where prompts are found", *found_table(result).words())
     screen.show_table("Islands", *islands_table(result).words(), important=("Utilisation", "KV most", "Wait P99"))
     if sweep is not None:

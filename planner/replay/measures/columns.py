@@ -149,8 +149,8 @@ class Columns:
     def between(self, since: float, until: float) -> "Columns":
         """Of the requests that came between two moments (ms), in the order in which they did."""
         order = np.argsort(self.arrival, kind="stable")
-        came = self.arrival[order]
-        return self.of_rows(order[(came >= since) & (came <= until)])
+        moments = self.arrival[order]
+        return self.of_rows(order[(moments >= since) & (moments <= until)])
 
     def of_rows(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> "Columns":
         """Of some of the requests."""

@@ -86,11 +86,11 @@ def _group(runs: Sequence[SeedRun], good_rows: Sequence[NDArray[np.bool_]], span
         place_ms=times(over("place")),
         tokens_per_s_p05=_slow_tokens(runs, members),
         hit_share=spread([_share(run.columns.hits[mask], run.columns.prompt[mask]) for run, mask in pairs]),
-        found=_found(runs, members),
+        found_at=_found_at(runs, members),
     )
 
 
-def _found(runs: Sequence[SeedRun], members: Sequence[NDArray[np.bool_]]) -> tuple[FoundShare, ...]:
+def _found_at(runs: Sequence[SeedRun], members: Sequence[NDArray[np.bool_]]) -> tuple[FoundShare, ...]:
     """Where the prompts' tokens were; nothing without tiers."""
     tiers = tuple(runs[0].engine.log.loads)
     if not tiers:

@@ -86,13 +86,13 @@ class RankCaches:
         """Leading blocks that are here and not with every other server, too: what a router would send a prompt for."""
         if len(self._own) == 1:
             return self._own[0].matched(blocks)
-        return len(_found(self._own, blocks))
+        return len(_levels_of(self._own, blocks))
 
-    def found(self, blocks: Sequence[int]) -> list[int]:
+    def levels_of(self, blocks: Sequence[int]) -> list[int]:
         """Of each leading block that is found the level, 0 for the rank's own cache."""
         if len(self._levels) == 1:
             return [0] * self._levels[0].matched(blocks)
-        return _found(self._levels, blocks)
+        return _levels_of(self._levels, blocks)
 
     def use(self, blocks: Sequence[int], block_tokens: int) -> None:
         """Take the blocks in, on every level."""
@@ -124,11 +124,11 @@ class RankCaches:
         self._free_ms = [0.0] * len(self._free_ms)
 
 
-def _found(levels: Sequence[PrefixCache], blocks: Sequence[int]) -> list[int]:
-    found = []
+def _levels_of(levels: Sequence[PrefixCache], blocks: Sequence[int]) -> list[int]:
+    places = []
     for block in blocks:
         place = next((place for place, level in enumerate(levels) if block in level), -1)
         if place < 0:
             break
-        found.append(place)
-    return found
+        places.append(place)
+    return places

@@ -78,13 +78,13 @@ def fresh_tokens(
         log.hits[request] = int(tokens - fresh)
         return fresh
     caches, blocks = server.caches[rank], requests.blocks_of(request)
-    size, found = requests.blocks.block_tokens, caches.found(blocks)
+    size, levels = requests.blocks.block_tokens, caches.levels_of(blocks)
     # The last token is computed in any case: the answer's first one comes out of it.
-    hit = min(len(found) * size, tokens - 1) // pool.hit_tokens * pool.hit_tokens
+    hit = min(len(levels) * size, tokens - 1) // pool.hit_tokens * pool.hit_tokens
     caches.use(blocks, size)
     log.hits[request] = hit
     for place, tier in enumerate(pool.tiers, 1):
         # of the last block only what the hit has of it
-        loaded = (min(size, hit - k * size) for k, level in enumerate(found) if level == place)
+        loaded = (min(size, hit - k * size) for k, level in enumerate(levels) if level == place)
         log.loads[tier.name][request] = sum(max(0, tokens) for tokens in loaded)
     return tokens - hit

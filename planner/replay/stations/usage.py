@@ -60,11 +60,11 @@ class PromptQueues:
 
     __slots__ = (
         "_budget",
-        "_came",
         "_events",
         "_loading",
         "_log",
         "_next_rank",
+        "_order",
         "_requests",
         "_tiers",
         "_version",
@@ -87,7 +87,7 @@ class PromptQueues:
         cached = pool.cache_tokens or pool.tiers
         self.caches = [RankCaches(pool, stores) for _ in range(pool.ranks)] if cached else []
         self._tiers = tuple(tier.name for tier in pool.tiers)
-        self._came: dict[int, int] = {}
+        self._order: dict[int, int] = {}
         self._loading: list[set[int]] = [set() for _ in range(pool.ranks)]
         self._waiting = [0.0] * pool.ranks
         self._budget = float(pool.budget)
@@ -106,7 +106,7 @@ class PromptQueues:
         loaded = [loads[tier][request] for tier in self._tiers]
         ready_ms = self.caches[rank].ready_ms(now, loaded, alone_ms) if any(loaded) else now
         if self._tiers:
-            self._came[request] = len(self._came)
+            self._order[request] = len(self._order)
         if ready_ms > now:
             self._loading[rank].add(request)
             self._events.at(ready_ms, self._loaded, (rank, prompt, self.deaths))
@@ -119,10 +119,10 @@ class PromptQueues:
         rank, prompt, deaths = load
         if deaths != self.deaths:
             return  # lost with its server
-        request, queue, came, started = int(prompt[0]), self.queues[rank], self._came, self._log.started
+        request, queue, order, started = int(prompt[0]), self.queues[rank], self._order, self._log.started
         self._loading[rank].remove(request)
         place = len(queue)
-        while place and came[other := int(queue[place - 1][0])] > came[request] and isnan(started[other]):
+        while place and order[other := int(queue[place - 1][0])] > order[request] and isnan(started[other]):
             place -= 1
         queue.insert(place, prompt)
         self._joined(now)
@@ -139,7 +139,7 @@ class PromptQueues:
             queue.clear()
         for loading in self._loading:
             loading.clear()
-        self._came.clear()
+        self._order.clear()
         for cache in self.caches:
             cache.clear()
         self._waiting = [0.0] * self.ranks

@@ -34,13 +34,13 @@ def replay_frame(result: ReplayResult) -> Frame:
     rows = [("all", result.total), *(("bucket", group) for group in result.buckets)]
     rows += [(f"{turn.turn} turns", turn.group) for turn in result.turns]
     kind: Column[tuple[str, ReplayGroup]] = Column("group", lambda row: row[0])
-    found = [_found_at(number, of.place) for number, of in enumerate(result.total.found)]
-    told = (*fields("start", "end", *GROUP_FACTS), *_spreads(GROUP_SPREADS), *found)
-    return table_of((kind, *of_part(lambda row: row[1], told)), rows).frame()
+    places = [_found_at(number, share.place) for number, share in enumerate(result.total.found_at)]
+    columns = (*fields("start", "end", *GROUP_FACTS), *_spreads(GROUP_SPREADS), *places)
+    return table_of((kind, *of_part(lambda row: row[1], columns)), rows).frame()
 
 
 def _found_at(number: int, place: str) -> Column[ReplayGroup]:
-    return Column(f"found_{place}", lambda group: group.found[number].share.mean)
+    return Column(f"found_{place}", lambda group: group.found_at[number].share.mean)
 
 
 def replay_islands_frame(result: ReplayResult) -> Frame:
@@ -113,7 +113,7 @@ def replay_document(result: ReplayResult, sweep: ReplaySweep | None = None) -> d
     `_ci`: 95 % interval over the seeds, `[low, high]`, or null with one seed; of a level's `share` the 99 % interval by
     its requests. `holds` is null where these are too few to tell; `requests_to_tell` a seed would (0: these do).
     `held_rps` is null without a sweep, too. `turns`: first turns of sessions and later ones, each with its levels,
-    where the trace tells sessions; `found` of a group: where tokens of its prompts were, where there are tiers.
+    where the trace tells sessions; `found_at` of a group: where tokens of its prompts were, where there are tiers.
     """
     turns = [{"turn": t.turn, **_group(t.group), "levels": [_level(of) for of in t.levels]} for t in result.turns]
     return {
@@ -140,8 +140,8 @@ def replay_document(result: ReplayResult, sweep: ReplaySweep | None = None) -> d
 
 
 def _group(group: ReplayGroup) -> dict[str, Any]:
-    found = {of.place: _spread("share", of.share) for of in group.found}
-    return {**_of(group, GROUP_FACTS, GROUP_SPREADS), **({"found": found} if found else {})}
+    shares = {at.place: _spread("share", at.share) for at in group.found_at}
+    return {**_of(group, GROUP_FACTS, GROUP_SPREADS), **({"found_at": shares} if shares else {})}
 
 
 def _of(row: object, facts: Sequence[str], spreads: Sequence[str]) -> dict[str, Any]:

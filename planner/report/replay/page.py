@@ -41,7 +41,7 @@ def replay_page(result: ReplayResult, sweep: ReplaySweep | None = None) -> Page:
             section("times", "Times", latency_table(result).block(), *paragraphs(intervals)),
             section("goodput", "Goodput", goodput_table(result), *costs),
             section("turns", "First and later turns", turns_table(result).block(), *paragraphs(_turns(result))),
-            section("found", "Where prompts are found", found_table(result).block(), *paragraphs(_found(result))),
+            section("found", "Where prompts are found", found_table(result).block(), *paragraphs(_places(result))),
             section("waiting", "Where requests wait", stations_table(result)),
             section("islands", "Islands", islands_table(result).block(), *paragraphs(_ISLANDS)),
             section("over-time", "Over time", *listed(_over_time(result))),
@@ -87,8 +87,8 @@ def _turns(result: ReplayResult) -> str:
     )
 
 
-def _found(result: ReplayResult) -> str:
-    if not result.total.found:
+def _places(result: ReplayResult) -> str:
+    if not result.total.found_at:
         return ""
     return (
         "Of the prompts' tokens. What is in the GPU's own cache costs nothing; what is in a tier is loaded while the "

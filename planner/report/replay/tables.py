@@ -102,13 +102,13 @@ def found_table(result: ReplayResult) -> Table[tuple[str, ReplayGroup]]:
     groups += [(f"{turn.turn} turns", turn.group) for turn in result.turns]
     columns: tuple[Column[tuple[str, ReplayGroup]], ...] = (
         Column("Prompts (tokens)", lambda row: row[0]),
-        *(_found_at(number, found.place) for number, found in enumerate(result.total.found)),
+        *(_found_at(number, share.place) for number, share in enumerate(result.total.found_at)),
     )
-    return table_of(columns, groups if result.total.found else ())
+    return table_of(columns, groups if result.total.found_at else ())
 
 
 def _found_at(number: int, place: str) -> Column[tuple[str, ReplayGroup]]:
-    return Column(PLACES.get(place, place), lambda row: row[1].found[number].share, share_with)
+    return Column(PLACES.get(place, place), lambda row: row[1].found_at[number].share, share_with)
 
 
 def latency_table(result: ReplayResult) -> Table[tuple[str, ReplayGroup]]:
