@@ -27,6 +27,14 @@ class ArrivalProcess(StrEnum):
     DIURNAL = "diurnal"
 
 
+class SessionPace(StrEnum):
+    """When later turns of sessions come. `open`: when they came in the trace, whatever became of the turn before.
+    `closed`: their pause after its answer has ended."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateCurve:
     """A rate over time that repeats every `span_s` seconds.
@@ -89,6 +97,7 @@ class ArrivalSettings:
     compress: Annotated[bool, Key("whether the trace is run faster, not laid over itself")] = False
     curve: Annotated[RateCurve | None, Key("of the rate")] = None
     curve_start_s: Annotated[float, Bounds(low=0), Key("where on the curve the stream begins")] = 0.0
+    sessions: Annotated[SessionPace, Key("when later turns of sessions come", sparse=True)] = SessionPace.OPEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,11 +137,26 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StreamTurns:
+    """The turns that a stream's requests are, a row for each.
+
+    `sessions`: the session's number, those of different copies of a trace apart; `later`: whether a turn of it came
+    before in the trace. `pause_s`: from the end of the answer before, where later turns of the stream come so, whatever
+    their time of arrival; empty where all come at theirs.
+    """
+
+    sessions: Sequence[int]
+    later: Sequence[bool]
+    pause_s: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Requests:
     """A stream of requests. Three columns of one length, in the order of arrival: ms from the start of the stream
     (>= 0, ascending), tokens of the prompt and of the answer (>= 1 each).
 
-    `blocks`: of the prompts, where the trace has them; ids of different copies of it differ. `left_out`: of the trace.
+    `blocks`: of the prompts, where the trace has them; ids of different copies of it differ. `turns`: of sessions,
+    where the trace tells them. `left_out`: of the trace.
     `same_instant`: requests that came in the same instant as the one before. `notes`: what a reader of results must
     know of how the stream was made, a sentence each. `classes`: whose each request is, as a number; empty: all are of
     one.
@@ -143,6 +167,7 @@ class Requests:
     prompt_tokens: Sequence[int]
     answer_tokens: Sequence[int]
     blocks: PromptBlocks | None = None
+    turns: StreamTurns | None = None
     left_out: LeftOut = LeftOut()
     same_instant: int = 0
     notes: tuple[str, ...] = ()

@@ -53,6 +53,18 @@ class KvRoom:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PoolTier:
+    """Where blocks lie below a rank's own cache: `tokens` of them for each rank, or for all servers together where the
+    tier is `shared`; `ms_per_token` until one is read, `latency_ms` until a read begins."""
+
+    name: str
+    tokens: int
+    ms_per_token: float
+    latency_ms: float = 0.0
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayPool:
     """`servers` equal copies of the model.
 
@@ -60,10 +72,11 @@ class ReplayPool:
     prompt tokens of a rank and step. `batch`: sequences of an attention group. `pace`: rate of a prefill pool over that
     of its steps. `sent_ms[i]`: handing over the cache of a prompt of `prompts.lengths[i]` tokens. `cache_tokens`:
     prefix cache of a rank (0: none). `hit_shares[i]`: of a prompt of `lengths[i]` tokens, found in a prefix cache that
-    is not replayed (empty: nothing). `hit_tokens`: what a hit that is replayed is a multiple of. `first_ms`,
-    `first_passes`: what a first token takes beside its prompt's passes. `reload_s`: until a server
-    that was lost answers again. `redo_ms`: what a preempted sequence takes of its server for each token that it takes
-    in anew.
+    is not replayed (empty: nothing). `hit_tokens`: what a hit that is replayed is a multiple of. `tiers`: below that
+    cache, the fastest first, over whose way to the GPU what lies in the others comes as well. `layers`: of the model,
+    whose caches are loaded one after the other. `first_ms`, `first_passes`: what a first token takes beside its
+    prompt's passes. `reload_s`: until a server that was lost answers again. `redo_ms`: what a preempted sequence takes
+    of its server for each token that it takes in anew.
     """
 
     island: str
@@ -83,6 +96,8 @@ class ReplayPool:
     cache_tokens: int = 0
     hit_shares: Row = ()
     hit_tokens: int = 1
+    tiers: tuple[PoolTier, ...] = ()
+    layers: int = 1
     first_ms: float = 0.0
     first_passes: float = 0.0
     reload_s: float = 0.0
@@ -133,3 +148,8 @@ class ReplayFleet:
         """Prompt lengths at which step times are known."""
         curves = (pool.prompts or pool.chunks for pool in self.pools)
         return next(curve.lengths for curve in curves if curve is not None)
+
+    @property
+    def tiers(self) -> tuple[str, ...]:
+        """Names of the tiers of all pools, each once."""
+        return tuple(dict.fromkeys(tier.name for pool in self.pools for tier in pool.tiers))

@@ -25,13 +25,26 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FoundShare:
+    """Of the prompts' tokens, the share that was found at a place: the GPU's own cache, a tier, or nowhere, so that it
+    was computed."""
+
+    place: str
+    share: Spread
+
+
+GPU_CACHE, COMPUTED = "gpu", "computed"
+"""Where tokens of prompts come from beside tiers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayGroup:
     """The requests of one bucket, or all of them (`end` 0), that came after the warm-up.
 
     `within_levels`: share that kept every bound; `goodput_rps`: those of them, a second. `tokens_per_s_p05`: what 95 %
     of the requests got at least. `queue_ms`: from arrival to the start of the prefill; `transfer_ms`: from its end
     until the cache is there; `place_ms`: from there to a place in a batch. `hit_share`: of the prompts' tokens, found
-    in a prefix cache.
+    in a prefix cache; `found_at`: where, of all tokens, the fastest first (empty: there are no tiers).
     """
 
     start: _Count
@@ -48,6 +61,21 @@ class ReplayGroup:
     place_ms: Times | None
     tokens_per_s_p05: Spread | None
     hit_share: Spread
+    found_at: tuple[FoundShare, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnReplay:
+    """The `first` turns of sessions, or the `later` ones, with the levels as they keep them."""
+
+    turn: str
+    group: ReplayGroup
+    levels: tuple[LevelCheck, ...]
+
+    @property
+    def standing(self) -> Standing | None:
+        """What is known of their levels; None where there are none."""
+        return standing_of(self.levels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +127,7 @@ class ReplayResult:
     up); 0 where that may be chance. `bottleneck`: what holds the rate back, in words. `events`: seconds from the start
     and what happened then, such as a failure. `misrouted`: share of the requests that came to another bucket than their
     length's; `refused`: share that came to servers whose context is too short for them, which no engine answers.
+    `turns`: first turns of sessions and later ones apart, where the trace tells them.
     """
 
     plan: str
@@ -124,6 +153,7 @@ class ReplayResult:
     events: tuple[tuple[float, str], ...] = ()
     misrouted: _Share = 0.0
     refused: _Share = 0.0
+    turns: tuple[TurnReplay, ...] = ()
 
     @property
     def standing(self) -> Standing:

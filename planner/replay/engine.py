@@ -14,6 +14,7 @@ from planner.domain.serving.routers import Freed
 from planner.replay.curves import between
 from planner.replay.requests import Events, RequestLog, RequestTable
 from planner.replay.routing.router import Router
+from planner.replay.stations.caches import stores_of
 from planner.replay.stations.decode import DecodeServer
 from planner.replay.stations.mixed import MixedServer
 from planner.replay.stations.prefill import PrefillServer
@@ -61,13 +62,15 @@ class Engine:
 
     def __init__(self, fleet: ReplayFleet, requests: RequestTable, settings: ReplaySettings, seed: int) -> None:
         self.fleet, self.requests = fleet, requests
-        self.log = RequestLog(len(requests))
+        self.log = RequestLog(len(requests), fleet.tiers)
+        self._stores = stores_of(fleet)
         self._events = Events()
         self._network = Network(fleet)
         self._sent = [pool.sent_ms for pool in fleet.pools]
         self._homeless: list[int] = []
         self.finished = self._following = 0
         self._closed = False
+        self._next_turns = requests.next_turns()
         mean = sum(requests.prompt) / max(1, len(requests))
         self._servers = [
             [self._server(number, int(mean)) for _ in range(pool.servers)] for number, pool in enumerate(fleet.pools)
@@ -82,7 +85,7 @@ class Engine:
 
     def _server(self, number: int, mean_prompt: int) -> Taker | DecodeServer:
         state = (self.requests, self.log, self._events)
-        return server_of(self.fleet, number, state, mean_prompt, self._handed, self._done, self._taken_in)
+        return server_of(self.fleet, number, state, mean_prompt, self._handed, self._done, self._taken_in, self._stores)
 
     @property
     def sent_to(self) -> Sequence[int]:
@@ -101,13 +104,18 @@ class Engine:
                 server.usage.since, server.usage.until = since, until
 
     def run(self, end_ms: float = inf, progress: Callable[[float], None] = lambda _: None) -> None:
-        """All requests arrive, and what has begun ends, unless `end_ms` comes first."""
-        arrivals, events, arrive = self.requests.arrival_ms, self._events, self._arrive
+        """All requests arrive, and what has begun ends, unless `end_ms` comes first. Turns that wait for the answer
+        before them come a pause after it; the table is told when (inf: not before the end)."""
+        arrivals, events, arrive = tuple(self.requests.arrival_ms), self._events, self._arrive
+        waiting = set(self._next_turns.values())
+        for request in waiting:
+            self.requests.arrival_ms[request] = inf
         for request, now in enumerate(arrivals):
             events.until(now)
             if not request % _AT_ONCE:
                 progress(request / len(arrivals))
-            arrive(now, request)
+            if request not in waiting:
+                arrive(now, request)
         events.until(end_ms)
 
     def run_closed(self, concurrency: int) -> None:
@@ -167,10 +175,19 @@ class Engine:
     def _done(self, now: float, request: int) -> None:
         self._router.freed(request, None)
         self.finished += 1
+        if request in self._next_turns:
+            self._follow(now, self._next_turns[request])
         if self._closed and self._following < len(self.requests):
             self.requests.arrival_ms[self._following] = now
             self._events.at(now, self._arrive, self._following)
             self._following += 1
+
+    def _follow(self, ended: float, turn: int) -> None:
+        """The answer before a turn has ended: it comes when its pause is over."""
+        assert self.requests.turns is not None, "turns follow where there are sessions"
+        moment = ended + self.requests.turns.pause_s[turn] * MS_PER_S
+        self.requests.arrival_ms[turn] = moment
+        self._events.at(moment, self._arrive, turn)
 
     def _fail(self, now: float, failure: Failure) -> None:
         """Servers die; what was with them begins anew, and they come back when their weights are loaded."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
+from planner.domain.arrivals import StreamTurns
 from planner.domain.fleet import Row
 from planner.domain.workload import PromptBlocks
 from planner.replay.curves import nearest_rows
@@ -17,10 +18,9 @@ from planner.replay.curves import nearest_rows
 
 class RequestTable:
     """Arrivals (ms, ascending), tokens of prompts and answers (at least 1), and each prompt's row of the curves.
+    `sessions`: the number of each request's; None where they are not known."""
 
-    `sessions`: the number of each request's session, None where they are not known."""
-
-    __slots__ = ("answer", "arrival_ms", "blocks", "prompt", "row", "sessions")
+    __slots__ = ("answer", "arrival_ms", "blocks", "prompt", "row", "sessions", "turns")
 
     def __init__(
         self,
@@ -29,14 +29,14 @@ class RequestTable:
         answer: Sequence[int],
         lengths: Row,
         blocks: PromptBlocks | None = None,
-        sessions: Sequence[int] | None = None,
+        turns: StreamTurns | None = None,
     ) -> None:
         self.arrival_ms = list(arrival_ms)
         self.prompt = list(prompt)
         self.answer = list(answer)
         self.row = nearest_rows(lengths, self.prompt)
-        self.blocks = blocks
-        self.sessions = sessions
+        self.blocks, self.turns = blocks, turns
+        self.sessions = None if turns is None else turns.sessions
 
     def __len__(self) -> int:
         return len(self.prompt)
@@ -47,6 +47,18 @@ class RequestTable:
         start = self.blocks.ends[request - 1] if request else 0
         return self.blocks.ids[start : self.blocks.ends[request]]
 
+    def next_turns(self) -> dict[int, int]:
+        """The turn that each request's end is waited for by; none where turns come at times of their own."""
+        following: dict[int, int] = {}
+        if self.turns is None or not self.turns.pause_s:
+            return following
+        last: dict[int, int] = {}
+        for request, session in enumerate(self.turns.sessions):
+            if session in last:
+                following[last[session]] = request
+            last[session] = request
+        return following
+
 
 NEVER = math.nan
 
@@ -54,8 +66,8 @@ NEVER = math.nan
 class RequestLog:
     """Columns over requests. `started`: its prefill began; `prefilled`: ended; `arrived`: its cache is with the decode
     server; `placed`: it has a place in a batch; `first`, `ended`: first and last token. All are those of the last try.
-    `prefill`, `decode`: numbers of the pools that served it (-1: none yet). `hits`: tokens found in a prefix cache.
-    `tries`: how often it began anew after losses.
+    `prefill`, `decode`: numbers of the pools that served it (-1: none yet). `hits`: tokens found in a prefix cache;
+    `loads`: those of them that came from a tier, by its name. `tries`: how often it began anew after losses.
     """
 
     __slots__ = (
@@ -64,6 +76,7 @@ class RequestLog:
         "ended",
         "first",
         "hits",
+        "loads",
         "placed",
         "preempted",
         "prefill",
@@ -72,12 +85,13 @@ class RequestLog:
         "tries",
     )
 
-    def __init__(self, requests: int) -> None:
+    def __init__(self, requests: int, tiers: Sequence[str] = ()) -> None:
         self.started, self.prefilled, self.arrived, self.placed, self.first, self.ended = (
             array("d", [NEVER]) * requests for _ in range(6)
         )
         self.prefill, self.decode = (array("i", [-1]) * requests for _ in range(2))
         self.hits = array("i", [0]) * requests
+        self.loads = {tier: array("i", [0]) * requests for tier in tiers}
         self.tries, self.preempted = (array("H", [0]) * requests for _ in range(2))
 
     def begin_anew(self, request: int) -> None:
@@ -85,7 +99,8 @@ class RequestLog:
         for moments in (self.started, self.prefilled, self.arrived, self.placed, self.first, self.ended):
             moments[request] = NEVER
         self.prefill[request] = self.decode[request] = -1
-        self.hits[request] = 0
+        for tokens in (self.hits, *self.loads.values()):
+            tokens[request] = 0
         self.tries[request] += 1
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from planner.domain.arrivals import ReplaySettings
+from planner.domain.arrivals import ReplaySettings, StreamTurns
 from planner.domain.fleet import ReplayFleet
 from planner.domain.replay import ReplayResult, ReplaySweep
 from planner.domain.slo import SloSettings
@@ -12,7 +12,15 @@ from planner.domain.workload import PromptBlocks
 from planner.errors import InputError
 from planner.replay.engine import Engine
 from planner.replay.measures.columns import Columns
-from planner.replay.measures.results import SeedRun, groups_of, islands_of, levels_of, misroutes_of, moments_of
+from planner.replay.measures.results import (
+    SeedRun,
+    groups_of,
+    islands_of,
+    levels_of,
+    misroutes_of,
+    moments_of,
+    turns_of,
+)
 from planner.replay.measures.telling import bottleneck_of, requests_to_tell
 from planner.replay.requests import RequestTable
 from planner.units import MS_PER_S
@@ -42,6 +50,10 @@ class Arrivals(Protocol):
     @property
     def blocks(self) -> PromptBlocks | None:
         """None where prompts have none."""
+
+    @property
+    def turns(self) -> StreamTurns | None:
+        """None where no sessions are known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +129,7 @@ def judge(
         unfinished=0 if promise.slo.bounds_anything else sum(run.columns.more_in_flight for run in runs),
         misrouted=misrouted,
         refused=refused,
+        turns=turns_of(runs, fleet, promise.slo),
     )
     short = requests_to_tell(runs, result.levels)
     # A run too short to tell does not tell what holds the fleet back, either.
@@ -125,7 +138,12 @@ def judge(
 
 def _run(fleet: ReplayFleet, settings: ReplaySettings, arrivals: Arrivals, seed: int, listen: Progress) -> SeedRun:
     table = RequestTable(
-        arrivals.arrival_ms, arrivals.prompt_tokens, arrivals.answer_tokens, fleet.lengths, arrivals.blocks
+        arrivals.arrival_ms,
+        arrivals.prompt_tokens,
+        arrivals.answer_tokens,
+        fleet.lengths,
+        arrivals.blocks,
+        arrivals.turns,
     )
     if not len(table):
         raise InputError(
@@ -133,9 +151,20 @@ def _run(fleet: ReplayFleet, settings: ReplaySettings, arrivals: Arrivals, seed:
         )
     engine = Engine(fleet, table, settings, seed)
     first = int(len(table) * settings.warm_up)
-    engine.count_usage(table.arrival_ms[first], table.arrival_ms[-1])
+    since, until = table.arrival_ms[first], table.arrival_ms[-1]
+    engine.count_usage(since, until)
     engine.run(progress=listen)
-    return SeedRun(engine=engine, columns=Columns.of(engine, first))
+    if table.turns is None or not table.turns.pause_s:
+        return SeedRun(engine=engine, columns=Columns.of(engine, first))
+    # Turns came when answers had ended: those count that did while sessions still began.
+    columns = Columns.of(engine, 0).between(since, until)
+    if not len(columns.arrival):
+        raise InputError(
+            f"requests: some must come after the warm-up and before the last session begins, {until / MS_PER_S:.4g} s; "
+            "none did.",
+            hint="Replay more requests, or let a smaller share of them be the warm-up.",
+        )
+    return SeedRun(engine=engine, columns=columns)
 
 
 def _require(fleet: ReplayFleet, settings: ReplaySettings, rate_rps: float) -> None:

@@ -11,7 +11,7 @@ from command_line import TINY, Command
 
 from planner import load_plan, pipeline
 from planner.domain import LengthProfile, Phase, Plan, RequestTrace
-from planner.domain.arrivals import ArrivalProcess, Failure, ReplaySettings
+from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, Failure, ReplaySettings, SessionPace
 from planner.domain.replay import (
     Moment,
     ReplayGroup,
@@ -20,6 +20,7 @@ from planner.domain.replay import (
 )
 from planner.domain.serving.levels import LevelCheck, Spread
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INFEASIBLE
+from planner.runs.replays.replays import asked_of
 
 Progress = Callable[[float], None]
 DRAWN = ("--trace", "lengths")
@@ -199,6 +200,21 @@ def test_arrivals_of_the_trace_and_by_a_curve(planner: Command, run: Path, trace
     assert engine.settings.arrivals.curve.name == "servegen-m-small"
 
 
+def test_closed_sessions_are_asked_for(planner: Command, run: Path, trace: Path, engine: StandIn) -> None:
+    """With the trace's own arrivals, and the folder tells it; open ones are not mentioned."""
+    for pace in ("open", "closed"):
+        assert planner("replay", run, "--trace", trace, "--sessions", pace, "--out", pace).status == EXIT_DONE
+    assert engine.settings.arrivals == ArrivalSettings(process=ArrivalProcess.TRACE, sessions=SessionPace.CLOSED)
+    assert asked_of(Path("closed")).settings == engine.settings
+    assert "sessions" not in Path("open/replay.json").read_text()
+
+
+def test_a_trace_that_tells_no_sessions_cannot_be_closed(planner: Command, run: Path, trace: Path) -> None:
+    answer = planner("replay", run, "--trace", trace, "--sessions", "closed")
+    assert answer.status == EXIT_BAD_INPUT
+    assert "must tell sessions and turns where sessions are closed; it tells none" in " ".join(answer.err.split())
+
+
 def test_a_table_of_lengths_is_replayed_as_such(planner: Command, run: Path, engine: StandIn) -> None:
     assert planner("replay", run, "--trace", "azure-code-2023").status == EXIT_DONE
     assert isinstance(engine.trace, LengthProfile)
@@ -243,6 +259,7 @@ def test_the_plan_s_own_trace_is_found_again(planner: Command, traced_run: Path,
         ((*DRAWN, "--rate", "nanx"), "rate: must be a share"),
         ((*DRAWN, "--router", "best"), "router: must be one of llm-d, "),
         ((*DRAWN, "--arrivals", "weekly"), "arrivals: must be one of trace, "),
+        ((*DRAWN, "--sessions", "shut"), "sessions: must be one of open, closed, got 'shut'"),
         ((*DRAWN, "--between", "9"), "--between: must be two seconds of the trace, got '9'"),
         ((*DRAWN, "--between", "9:3"), "between: must be two seconds of the trace, the first below the second"),
         ((*DRAWN, "--arrivals", "poisson", "--variation", "4"), "variation: goes with gamma and diurnal arrivals only"),

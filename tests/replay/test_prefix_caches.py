@@ -10,7 +10,7 @@ from reference_data import reference_path
 
 from planner.files import read_trace
 from planner.replay.requests import RequestTable
-from planner.replay.stations.usage import PrefixCache
+from planner.replay.stations.caches import PrefixCache
 from planner.workload.prefix_reuse import prefix_reuse
 
 BLOCK = 16

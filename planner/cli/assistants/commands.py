@@ -209,7 +209,7 @@ _TOOLS = (
         command=("replay",),
         options=(
             *("run", "trace", "rate", "router", "length_spread", "arrivals", "variation", "curve", "between"),
-            *("requests", "seeds", "warm_up", "fail", "storage_gb_s", "sweep"),
+            *("sessions", "requests", "seeds", "warm_up", "fail", "storage_gb_s", "sweep"),
         ),
         required=("run",),
     ),

@@ -95,6 +95,12 @@ def command(
     between: Annotated[
         str | None, typer.Option(help="Seconds of the trace to take, as 0:1800.", show_default=False)
     ] = None,
+    sessions: Annotated[
+        str,
+        typer.Option(
+            help="closed: a later turn comes its pause after the answer before it, not when it came in the trace."
+        ),
+    ] = "open",
     requests: Annotated[int, typer.Option(help="Requests a seed, warm-up included.")] = 20_000,
     seeds: Annotated[str, typer.Option(help="How many seeds, or which: 3, or 1,5, or 4-6.")] = "3",
     warm_up: Annotated[float, typer.Option(help="Share of the requests that does not count.")] = 0.1,
@@ -141,6 +147,7 @@ def command(
         "variation": variation,
         "curve": curve,
         "between": read_stretch(between),
+        "sessions": sessions,
         "requests": requests,
         "seeds": read_seeds(seeds),
         "warm_up": warm_up,
@@ -193,10 +200,14 @@ def progress_of(name: str, *, quiet: bool) -> Callable[[float], None]:
 def _show(result: "ReplayResult", sweep: "ReplaySweep | None", out: Path | None) -> None:
     """The verdict, the times, the rates, the notes."""
     from planner import report
-    from planner.report.replay.tables import islands_table, latency_table, sweep_table
+    from planner.report.replay.tables import found_table, islands_table, latency_table, sweep_table, turns_table
 
     screen.show_prose(_plain(report.verdict(result)))
     screen.show_table("Times", *latency_table(result).words(), important=("P50", "P99"))
+    if result.turns:
+        screen.show_table("Turns", *turns_table(result).words(), important=("TTFT P99", "Levels"))
+    if result.total.found_at:
+        screen.show_table("Where prompts are found", *found_table(result).words())
     screen.show_table("Islands", *islands_table(result).words(), important=("Utilisation", "KV most", "Wait P99"))
     if sweep is not None:
         screen.show_table("Rates", *sweep_table(sweep).words())

@@ -7,6 +7,7 @@ import numpy as np
 
 from planner.cost import CostContext, attention, memory
 from planner.cost.benchmarks.engines import engine_shares
+from planner.cost.drafts import draft_of
 from planner.cost.grid import Degrees
 from planner.cost.mixed import Passes, added_ms, mixed_cost
 from planner.cost.prefix_hits import cache_tokens, hit_shares
@@ -17,7 +18,8 @@ from planner.cost.serving.decode_servers import BATCHES, contexts_of
 from planner.cost.serving.prefill_servers import NO_STEP_MS
 from planner.cost.serving.step_curves import STEP_TOKENS
 from planner.domain import CacheRate, CostSource, ParallelConfig, Phase, Workload
-from planner.domain.fleet import AnswerCurve, ChunkCurve, KvRoom, PromptCurve, ReplayPool, Row
+from planner.domain.fleet import AnswerCurve, ChunkCurve, KvRoom, PoolTier, PromptCurve, ReplayPool, Row
+from planner.units import MS_PER_S
 
 LENGTHS = 160  # of prompts, in equal proportions: 4 to 6 % apart
 _CHUNK_BATCHES = (0, 1, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 1024)
@@ -47,6 +49,7 @@ class ServerCurves:
             budget=budget,
             batch=batch,
             hit_tokens=int(attention.block_tokens(self.context.model, np.array(float(self.shape.tp)))),
+            layers=self.context.model.layers,
         )
         if phase is Phase.PREFILL:
             return self._taking_in(pool)
@@ -57,6 +60,26 @@ class ServerCurves:
     def _hits_replayed(self) -> bool:
         """Whether what prefix caches find comes out of the replay, and not of the scenario."""
         return self.replay_prefixes and self.context.settings.kv_cache_rate == CacheRate.AUTO
+
+    def _tiers(self) -> tuple[PoolTier, ...]:
+        """Tiers as a rank has them: its GPUs hold and load their parts of every token, each its own."""
+        context, prefixes, tp, pp = self.context, self.context.settings.prefixes, self.shape.tp, self.shape.pp
+        if not self._hits_replayed or prefixes is None or prefixes.tiers is None:
+            return ()
+        prompt, draft = prefixes.mean_prompt, draft_of(context.model, context.settings)
+        of_prompt = memory.cache_gb(context.model, length=prompt, batch=1, tp=tp, pp=pp, draft=draft, states=1)
+        token_gb = float(of_prompt) / prompt
+        return tuple(
+            PoolTier(
+                name=tier.name,
+                # All servers' GPUs together hold a token of what they share once, on as many GPUs as a rank has.
+                tokens=int(tier.gb_per_gpu / token_gb * (prefixes.fleet_gpus / (tp * pp) if tier.shared else 1)),
+                ms_per_token=token_gb / tier.gb_per_s_per_gpu * MS_PER_S,
+                latency_ms=tier.latency_ms,
+                shared=tier.shared,
+            )
+            for tier in prefixes.tiers.of(context.gpu, prefixes.fleet_gpus)
+        )
 
     @property
     def _without_replayed_hits(self) -> CostContext:
@@ -109,6 +132,7 @@ class ServerCurves:
             ),
             sent_ms=_row(transfer_ms(context, prompts, degrees)[0]),
             cache_tokens=int(cache.max()),
+            tiers=self._tiers(),
             hit_shares=_row(hits[0]) if hits.any() else (),
         )
 
@@ -164,7 +188,10 @@ class ServerCurves:
         apart = pass_ms(none, tokens)
         added = added_ms(pass_ms(batches[:, 1:], none), apart, pass_ms(batches[:, 1:], tokens))
         added = np.concatenate([np.broadcast_to(apart, (*added.shape[:1], 1, len(chunks))), added], axis=1)
-        cache = cache_tokens(context, float(prompts.mean()), degrees) if self._hits_replayed else np.zeros(1)
+        cache, tiers = np.zeros(1), self._tiers()
+        # What running sequences leave for prefixes is not known; where there are tiers these find as much without it.
+        if self._hits_replayed and not tiers:
+            cache = cache_tokens(context, float(prompts.mean()), degrees)
         wide = np.broadcast_to(added, (len(lengths), len(_CHUNK_BATCHES), len(chunks)))
         return replace(
             pool,
@@ -175,6 +202,7 @@ class ServerCurves:
                 added_ms=tuple(tuple(_row(row) for row in of_length) for of_length in wide),
             ),
             cache_tokens=int(cache.max()),
+            tiers=tiers,
             hit_shares=_row(hits[0]) if hits.any() else (),
             first_ms=shares.ttft_fixed_ms,
             first_passes=shares.ttft_answers,

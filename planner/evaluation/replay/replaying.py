@@ -5,9 +5,9 @@ from copy import copy
 from dataclasses import replace
 
 from planner.domain import CacheRate, LengthProfile, Plan, RequestTrace, Workload
-from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, LeftOut, ReplaySettings, Requests
+from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, LeftOut, ReplaySettings, Requests, SessionPace
 from planner.domain.replay import ReplayResult, ReplaySweep
-from planner.domain.workload import PromptBlocks
+from planner.domain.workload import PromptBlocks, SessionTurns
 from planner.errors import InputError
 from planner.evaluation.replay.fleet import replay_fleet, with_servers
 from planner.replay import Promise, simulate, sweep
@@ -145,6 +145,7 @@ def _served(trace: RequestTrace, end: int) -> tuple[RequestTrace, int]:
         input_tokens=[trace.input_tokens[row] for row in rows],
         output_tokens=[trace.output_tokens[row] for row in rows],
         blocks=None if trace.blocks is None else _blocks_of(trace.blocks, rows),
+        sessions=None if trace.sessions is None else _turns_of(trace.sessions, rows),
     )
     return served, unserved
 
@@ -158,6 +159,10 @@ def _blocks_of(blocks: PromptBlocks, rows: Sequence[int]) -> PromptBlocks:
     return replace(blocks, ids=ids, ends=ends)
 
 
+def _turns_of(turns: SessionTurns, rows: Sequence[int]) -> SessionTurns:
+    return replace(turns, ids=[turns.ids[row] for row in rows], pause_s=[turns.pause_s[row] for row in rows])
+
+
 def _words(arrivals: ArrivalSettings) -> str:
     """How requests come."""
     if arrivals.process is ArrivalProcess.GAMMA:
@@ -166,4 +171,6 @@ def _words(arrivals: ArrivalSettings) -> str:
         return f"diurnal, {arrivals.curve.name}"
     if arrivals.process is ArrivalProcess.TRACE and arrivals.compress:
         return "trace, compressed"
+    if arrivals.sessions is SessionPace.CLOSED:
+        return "trace, turns after answers"
     return arrivals.process.value

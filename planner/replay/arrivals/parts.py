@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.domain import PromptBlocks, RequestTrace
-from planner.domain.arrivals import POISSON_VARIATION, ArrivalProcess, ArrivalSettings, LeftOut
+from planner.domain.arrivals import (
+    POISSON_VARIATION,
+    ArrivalProcess,
+    ArrivalSettings,
+    LeftOut,
+    SessionPace,
+    StreamTurns,
+)
+from planner.domain.workload import SessionTurns
 from planner.errors import InputError
 
 MOST_REQUESTS = 20_000_000
@@ -62,6 +70,8 @@ def require_sense(settings: ArrivalSettings) -> None:
         ("variation", settings.variation != POISSON_VARIATION, (ArrivalProcess.GAMMA, ArrivalProcess.DIURNAL)),
         ("curve", settings.curve is not None, (ArrivalProcess.DIURNAL,)),
         ("curve_start_s", settings.curve_start_s != 0, (ArrivalProcess.DIURNAL,)),
+        # Only the trace tells when sessions begin beside each other, and how long their pauses are.
+        ("sessions: closed", settings.sessions is SessionPace.CLOSED, (ArrivalProcess.TRACE,)),
     )
     for key, stated, processes in heeded:
         if stated and process not in processes:
@@ -69,6 +79,11 @@ def require_sense(settings: ArrivalSettings) -> None:
                 f"Arrivals: {key} must be left out for the process {process}, which does not heed it.",
                 hint=f"Leave it out, or choose the process {' or '.join(processes)}.",
             )
+    if settings.sessions is SessionPace.CLOSED and settings.compress:
+        raise InputError(
+            "Arrivals: compress must be left out where sessions are closed: pauses last as long as they did.",
+            hint="Leave it out: the trace meets another rate by more or fewer sessions.",
+        )
     if process is ArrivalProcess.DIURNAL and settings.curve is None:
         raise InputError(
             "Arrivals: curve must be given for the process diurnal; it is missing.",
@@ -295,3 +310,21 @@ def copied_blocks(blocks: PromptBlocks, rows: Places, users: Places) -> PromptBl
     ends = array("q", np.cumsum(counts[rows]).tobytes())
     copied = CopiedIds(ids, stops - counts, rows, users * distinct, ends)
     return PromptBlocks(block_tokens=blocks.block_tokens, ids=copied, ends=ends)
+
+
+def copied_turns(
+    trace: RequestTrace, turns: SessionTurns, rows: Places, users: Places | None, pace: SessionPace
+) -> StreamTurns:
+    """The turns of requests `rows` of a trace, sessions of different `users` (from 0 on) kept apart; None: of one."""
+    ids = np.asarray(turns.ids, dtype=np.int64)
+    order = np.argsort(np.asarray(trace.arrival_s, dtype=np.float64), kind="stable")
+    _, firsts = np.unique(ids[order], return_index=True)
+    later = np.ones(len(ids), dtype=bool)
+    later[order[firsts]] = False
+    shifts = 0 if users is None else users * (int(ids.max(initial=0)) + 1)
+    pauses = np.asarray(turns.pause_s, dtype=np.float64)[rows] if pace is SessionPace.CLOSED else np.empty(0)
+    return StreamTurns(
+        sessions=array("q", (ids[rows] + shifts).tobytes()),
+        later=later[rows].tolist(),
+        pause_s=array("d", pauses.tobytes()),
+    )

@@ -4,7 +4,8 @@ A trace does by one of four processes; lengths, as the shipped workloads have th
 rate is that of the trace's part over its period, or of a curve over its span: a stretch of a trace that is burstier
 than the rest keeps its share of it, and `Requests.rate_rps` says what came of it. Each pass through a trace with blocks
 is of other users, so that nobody's prompts are found in a cache only because the trace began anew; what all users share
-is then missed once more in each pass.
+is then missed once more in each pass. Where sessions are closed a rate below the trace's is met by fewer of them, each
+with all its turns.
 """
 
 import math
@@ -14,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from planner.domain import LengthProfile, RequestTrace
-from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, LeftOut, Requests
+from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, LeftOut, Requests, SessionPace
 from planner.errors import InputError
 from planner.replay.arrivals.gaps import drawn_times
 from planner.replay.arrivals.parts import (
@@ -23,6 +24,7 @@ from planner.replay.arrivals.parts import (
     StreamLength,
     TracePart,
     copied_blocks,
+    copied_turns,
     faults_of,
     generators,
     part_of,
@@ -54,13 +56,26 @@ def requests_of(
     part = part_of(trace, settings.between, most_tokens)
     rate = part.rate_rps if rate_rps is None else require_rate(trace.name, rate_rps)
     times, lengths = generators(seed)
-    of_users = trace.blocks is not None
+    sessions = _closed_sessions(trace, settings, part)
+    of_users = trace.blocks is not None or sessions is not None
     if settings.process is ArrivalProcess.TRACE:
-        drawn, notes = _replayed(part, settings, rate, length, times, of_users=of_users)
+        drawn, notes = _replayed(part, settings, rate, length, times, of_users=of_users, sessions=sessions)
     else:
         drawn, notes = _drawn(part, settings, rate, length, times, lengths, of_users=of_users), ()
     require_some(trace.name, len(drawn.places), rate, seconds)
-    return _requests(trace, part, drawn, notes)
+    return _requests(trace, part, drawn, notes, settings.sessions)
+
+
+def _closed_sessions(trace: RequestTrace, settings: ArrivalSettings, part: TracePart) -> Places | None:
+    """Whose turn each of the part's requests is; None where sessions are open."""
+    if settings.sessions is SessionPace.OPEN:
+        return None
+    if trace.sessions is None:
+        raise InputError(
+            f"Trace {trace.name}: must tell sessions and turns where sessions are closed; it tells none.",
+            hint="Give a trace with sessions, or leave sessions open.",
+        )
+    return np.asarray(trace.sessions.ids, dtype=np.int64)[part.rows]
 
 
 def _replayed(
@@ -71,19 +86,29 @@ def _replayed(
     random: np.random.Generator,
     *,
     of_users: bool,
+    sessions: Places | None,
 ) -> tuple[DrawnRequests, tuple[str, ...]]:
     """The trace as it came, at another rate; and how that was done."""
     times = rate_rps / part.rate_rps
     if settings.compress:
         part = replace(part, arrival_s=part.arrival_s / times, period_s=part.period_s / times)
         note = f"The trace runs {times:.3g} times as fast: its bursts are that much shorter, unlike a larger service's."
+    elif times < 1 and sessions is not None:
+        note = f"The trace is thinned: {times:.1%} of its requests, in whole sessions drawn at random."
     elif times < 1:
         note = f"The trace is thinned: {times:.1%} of its requests, drawn at random, its bursts that much weaker."
         note += " Of a conversation some turns are missing, so less of its prompts is found." * of_users
     else:
         note = f"{times:.4g} copies of the trace lie over each other, all but the first begun at a random time of it."
-    drawn = superposed(part, rate_rps, length, random, of_users=of_users)
-    return drawn, (() if math.isclose(times, 1) else (note,)) + _notes_on(part, drawn)
+    drawn = superposed(part, rate_rps, length, random, of_users=of_users, sessions=sessions)
+    notes = (() if math.isclose(times, 1) else (note,)) + _notes_on(part, drawn)
+    return drawn, notes if sessions is None else (*notes, _CLOSED)
+
+
+_CLOSED = (
+    "Later turns of sessions come their pause after the answer before them has ended, not when they came in the trace; "
+    "counted are those that come while sessions still begin."
+)
 
 
 def _notes_on(part: TracePart, drawn: DrawnRequests) -> tuple[str, ...]:
@@ -122,7 +147,9 @@ def _drawn(
     return DrawnRequests(arrival_s=arrival_s, places=places, users=users)
 
 
-def _requests(trace: RequestTrace, part: TracePart, drawn: DrawnRequests, notes: tuple[str, ...]) -> Requests:
+def _requests(
+    trace: RequestTrace, part: TracePart, drawn: DrawnRequests, notes: tuple[str, ...], pace: SessionPace
+) -> Requests:
     arrival_ms = drawn.arrival_s * MS_PER_S
     prompts, answers = part.prompt_tokens.astype(np.intc), part.answer_tokens.astype(np.intc)
     return Requests(
@@ -133,6 +160,9 @@ def _requests(trace: RequestTrace, part: TracePart, drawn: DrawnRequests, notes:
         blocks=None
         if trace.blocks is None or drawn.users is None
         else copied_blocks(trace.blocks, part.rows[drawn.places], drawn.users),
+        turns=None
+        if trace.sessions is None
+        else copied_turns(trace, trace.sessions, part.rows[drawn.places], drawn.users, pace),
         left_out=part.left_out,
         same_instant=_same_instant(arrival_ms),
         notes=part.notes + notes,

@@ -66,9 +66,16 @@ class _Copies:
 
 
 def superposed(
-    part: TracePart, rate_rps: float, length: StreamLength, random: np.random.Generator, *, of_users: bool
+    part: TracePart,
+    rate_rps: float,
+    length: StreamLength,
+    random: np.random.Generator,
+    *,
+    of_users: bool,
+    sessions: Places | None = None,
 ) -> DrawnRequests:
-    """The part at `rate_rps`, thinned or laid over itself. `of_users`: whether `users` are wanted."""
+    """The part at `rate_rps`, thinned or laid over itself. `of_users`: whether `users` are wanted; `sessions`: of the
+    part's requests, of which all or none stay where it is thinned (None: they stay one by one)."""
     copies = _copies(part, rate_rps, random)
     seconds = length.seconds if length.seconds is not None else _seconds(copies, rate_rps, length.count or 1)
     first, counts = copies.spans(seconds)
@@ -76,7 +83,7 @@ def superposed(
     # copy by copy: requests `first` to `first + counts` of each
     numbers = np.arange(counts.sum()) + np.repeat(first - np.cumsum(counts) + counts, counts)
     of_copy = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    numbers, of_copy = _thinned(copies, numbers, of_copy, int(counts[-1]), random)
+    numbers, of_copy = _thinned(copies, numbers, of_copy, int(counts[-1]), random, sessions)
     laps, places = np.divmod(numbers, len(part.rows))
     arrival_s = laps * part.period_s + part.arrival_s[places] - copies.origins_s[of_copy]
     order = np.argsort(arrival_s, kind="stable")[: length.count]
@@ -110,13 +117,24 @@ def _seconds(copies: _Copies, rate_rps: float, count: int) -> float:
 
 
 def _thinned(
-    copies: _Copies, numbers: Places, of_copy: NDArray[np.int32], of_last: int, random: np.random.Generator
+    copies: _Copies,
+    numbers: Places,
+    of_copy: NDArray[np.int32],
+    of_last: int,
+    random: np.random.Generator,
+    sessions: Places | None,
 ) -> tuple[Places, NDArray[np.int32]]:
-    """Of the last copy's requests the share that is to be, those of the least marks."""
+    """Of the last copy's requests the share that is to be, those of the least marks, or of sessions that have these."""
     stay = round(copies.last_share * of_last)
     if stay == of_last:
         return numbers, of_copy
     # The least marks, so that a smaller share is part of a larger one: rates are compared on one draw.
-    chosen = np.sort(np.argsort(random.random(of_last), kind="stable")[:stay]) + len(numbers) - of_last
+    if sessions is None:
+        marks = random.random(of_last)
+    else:
+        names, of_request = np.unique(sessions, return_inverse=True)
+        places = numbers[len(numbers) - of_last :] % len(sessions)
+        marks = random.random(len(names))[of_request[places]]
+    chosen = np.sort(np.argsort(marks, kind="stable")[:stay]) + len(numbers) - of_last
     places = np.concatenate((np.arange(len(numbers) - of_last), chosen))
     return numbers[places], of_copy[places]

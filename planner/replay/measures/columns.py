@@ -88,7 +88,8 @@ _GROWTH = 0.01  # of the requests that come
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """Of the requests `first` and later. `tpot`: nan where an answer has one token."""
+    """Of the requests `first` and later. `tpot`: nan where an answer has one token; `loads`: tokens from each tier of
+    the fleet, a column each; `later`: whether it is a later turn of its session."""
 
     arrival: Column
     prompt: NDArray[np.int64]
@@ -100,6 +101,8 @@ class Columns:
     transfer: Column
     place: Column
     hits: Column
+    loads: Column
+    later: NDArray[np.bool_]
     started: Column
     prefilled: Column
     placed: Column
@@ -133,6 +136,8 @@ class Columns:
                 transfer=_between(prefilled, arrived),
                 place=_between(arrived, placed),
                 hits=np.array(log.hits, dtype=float)[first:],
+                loads=np.array([*log.loads.values()], dtype=float).reshape(len(log.loads), len(requests)).T[first:],
+                later=np.array(requests.turns.later if requests.turns else [False] * len(requests))[first:],
                 started=started,
                 prefilled=prefilled,
                 placed=placed,
@@ -141,7 +146,13 @@ class Columns:
                 decode=np.array(log.decode)[first:],
             )
 
-    def of_rows(self, rows: NDArray[np.bool_]) -> "Columns":
+    def between(self, since: float, until: float) -> "Columns":
+        """Of the requests that came between two moments (ms), in the order in which they did."""
+        order = np.argsort(self.arrival, kind="stable")
+        moments = self.arrival[order]
+        return self.of_rows(order[(moments >= since) & (moments <= until)])
+
+    def of_rows(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> "Columns":
         """Of some of the requests."""
         return replace(self, **{column.name: getattr(self, column.name)[rows] for column in fields(self)})
 

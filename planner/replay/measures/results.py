@@ -1,14 +1,14 @@
 """The result of one rate: groups of requests, islands, levels and moments, over the seeds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.domain.fleet import ReplayFleet
 from planner.domain.layout import PHASES, Phase
-from planner.domain.replay import IslandUse, Moment, ReplayGroup
+from planner.domain.replay import COMPUTED, GPU_CACHE, FoundShare, IslandUse, Moment, ReplayGroup, TurnReplay
 from planner.domain.serving.levels import LevelCheck, Spread
 from planner.domain.slo import SloSettings
 from planner.replay.measures.columns import Column, Columns, kept_share, quantiles, spread, times
@@ -86,7 +86,36 @@ def _group(runs: Sequence[SeedRun], good_rows: Sequence[NDArray[np.bool_]], span
         place_ms=times(over("place")),
         tokens_per_s_p05=_slow_tokens(runs, members),
         hit_share=spread([_share(run.columns.hits[mask], run.columns.prompt[mask]) for run, mask in pairs]),
+        found_at=_found_at(runs, members),
     )
+
+
+def _found_at(runs: Sequence[SeedRun], members: Sequence[NDArray[np.bool_]]) -> tuple[FoundShare, ...]:
+    """Where the prompts' tokens were; nothing without tiers."""
+    tiers = tuple(runs[0].engine.log.loads)
+    if not tiers:
+        return ()
+    rows = []
+    for run, mask in zip(runs, members, strict=True):
+        prompt, hits, loads = run.columns.prompt[mask], run.columns.hits[mask], run.columns.loads[mask]
+        parts = (hits - loads.sum(axis=1), *loads.T, prompt - hits)
+        rows.append([_share(part, prompt) for part in parts])
+    places = (GPU_CACHE, *tiers, COMPUTED)
+    return tuple(FoundShare(place=p, share=spread(of)) for p, of in zip(places, zip(*rows, strict=True), strict=True))
+
+
+def turns_of(runs: Sequence[SeedRun], fleet: ReplayFleet, slo: SloSettings) -> tuple[TurnReplay, ...]:
+    """First turns of sessions, then later ones; nothing where sessions are not known."""
+    if any(run.engine.requests.turns is None for run in runs):
+        return ()
+    turns = []
+    for turn, later in (("first", False), ("later", True)):
+        of_turn = [replace(run, columns=run.columns.of_rows(run.columns.later == later)) for run in runs]
+        members = [run for run in of_turn if len(run.columns.arrival)]
+        if members:
+            total, _ = groups_of(members, fleet, slo)
+            turns.append(TurnReplay(turn=turn, group=total, levels=levels_of(members, fleet, slo)))
+    return tuple(turns)
 
 
 def _share(part: Column, of_tokens: NDArray[np.int64]) -> float:

@@ -12,6 +12,7 @@ from planner.domain.fleet import ReplayPool
 from planner.replay.curves import ChunkTimes
 from planner.replay.requests import Events, RequestLog, RequestTable
 from planner.replay.stations.batch import Batch
+from planner.replay.stations.caches import Stores
 from planner.replay.stations.usage import PromptQueues
 
 _PromptTaken = tuple[int, int, int, int]  # request, rank, tokens of its context, tokens to come
@@ -31,6 +32,7 @@ class MixedServer(PromptQueues):
         "_heard",
         "_planned",
         "_taking",
+        "_token_ms",
         "_tokens",
         "done",
         "speed",
@@ -46,9 +48,10 @@ class MixedServer(PromptQueues):
         done: Callable[[float, int], None],
         mean_row: int,
         taken_in: Callable[[int], None] = lambda _: None,
+        stores: Stores | None = None,
     ) -> None:
         assert pool.chunks is not None, "mixed servers have curves of their chunks"
-        super().__init__(number, pool, requests, log, events)
+        super().__init__(number, pool, requests, log, events, stores or {})
         self.done, self._heard = done, taken_in
         self._begun: dict[int, float] = {}  # requests whose prompts are taken in, with their caches (GB)
         self._coming = [0] * pool.ranks  # how many of them a rank has
@@ -61,7 +64,7 @@ class MixedServer(PromptQueues):
         # Routers know one speed: that of full chunks beside a batch that is half full.
         half = max(1.0, pool.batch / 2)
         added = self._chunks.added_ms(half, self._budget, ((mean_row, 1.0),), 1.0)
-        self.speed = pool.ranks * self._budget / added
+        self.speed, self._token_ms = pool.ranks * self._budget / added, added / self._budget
 
     @property
     def work(self) -> float:
@@ -71,7 +74,7 @@ class MixedServer(PromptQueues):
     @property
     def queue(self) -> int:
         """Requests that are here."""
-        return self._batch.load + len(self._taking) + sum(map(len, self.queues))
+        return self._batch.load + len(self._taking) + sum(map(len, self.queues)) + sum(map(len, self._loading))
 
     @property
     def load(self) -> float:
@@ -88,9 +91,12 @@ class MixedServer(PromptQueues):
 
     def add(self, now: float, request: int, rank: int, tokens: float) -> None:
         """A prompt with `tokens` that are in no cache joins a rank's queue."""
-        self.queues[rank].append([request, tokens, self._requests.prompt[request], self._requests.answer[request]])
         self._waiting[rank] += tokens
         self._tokens += tokens
+        prompt = [request, tokens, self._requests.prompt[request], self._requests.answer[request]]
+        self._queue(now, rank, prompt, tokens * self._token_ms)
+
+    def _joined(self, now: float) -> None:
         if self._planned < 0:
             return  # a pass with prompts is under way, and looks at the queues when it ends
         self._catch_up(now)
@@ -194,7 +200,7 @@ class MixedServer(PromptQueues):
             tokens_of_all += load
             fullest = max(fullest, load)
             # Differences leave rounding behind: an empty queue sheds it.
-            self._waiting[rank] = self._waiting[rank] - load if queue else 0.0
+            self._waiting[rank] = self._waiting[rank] - load if queue or self._loading[rank] else 0.0
         return parts, ending, fullest, tokens_of_all
 
     def _begins(self, request: int, rank: int, context: int) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from planner.domain.fleet import ReplayPool
 from planner.replay.curves import PromptTimes
 from planner.replay.requests import Events, RequestLog, RequestTable
+from planner.replay.stations.caches import Stores
 from planner.replay.stations.usage import PromptQueues
 
 _Step = tuple[list[tuple[int, int]], float]  # requests that end with their ranks, tokens
@@ -26,6 +27,7 @@ class PrefillServer(PromptQueues):
         "_starting",
         "_steps",
         "_times",
+        "_token_ms",
         "queue",
         "running",
         "speed",
@@ -41,9 +43,10 @@ class PrefillServer(PromptQueues):
         events: Events,
         handed: Callable[[float, int, "PrefillServer", int], None],
         mean_row: int,
+        stores: Stores | None = None,
     ) -> None:
         assert pool.prompts is not None, "prefill servers have curves of their steps"
-        super().__init__(number, pool, requests, log, events)
+        super().__init__(number, pool, requests, log, events, stores or {})
         self.work = 0.0
         self.queue = 0
         self.running: dict[int, _Step] = {}
@@ -55,7 +58,7 @@ class PrefillServer(PromptQueues):
         self._steps = 0
         full_ms = self._times.step_ms(self._budget, ((mean_row, 1.0),), 1.0)
         self.speed = pool.ranks * self._pace * self._budget / full_ms
-        self._speed = self.speed
+        self._speed, self._token_ms = self.speed, full_ms / self._budget
 
     def emptiest_rank(self) -> int:
         """The rank with the fewest waiting tokens."""
@@ -65,10 +68,12 @@ class PrefillServer(PromptQueues):
 
     def add(self, now: float, request: int, rank: int, tokens: float) -> None:
         """A prompt with `tokens` that are in no cache joins a rank's queue."""
-        self.queues[rank].append([request, tokens])
         self._waiting[rank] += tokens
         self.work += tokens / self._speed
         self.queue += 1
+        self._queue(now, rank, [request, tokens], tokens * self._token_ms)
+
+    def _joined(self, now: float) -> None:
         if not self._starting:
             self._starting = True
             self._events.at(max(now, self._busy_until), self._start, self._version)
@@ -104,7 +109,7 @@ class PrefillServer(PromptQueues):
             all_tokens += load
             fullest = max(fullest, load)
             # Differences leave rounding behind: an empty queue sheds it.
-            waiting[rank] = waiting[rank] - load if queue else 0.0
+            waiting[rank] = waiting[rank] - load if queue or self._loading[rank] else 0.0
         if not parts:
             return
         times, mean = self._times, all_tokens / self.ranks

@@ -1,16 +1,15 @@
 """What servers keep: how busy they are (sums over the time that counts); those that take prompts in, queues and caches.
 
-Of a cache's blocks the least recently used ones go first. A prompt finds its leading blocks up to the first that is
-missing; then all its blocks are the last used, the first of them last, as engines give up the end of a prompt before
-its beginning.
+Prompts whose caches are being loaded are passed over, and take their place in the queue again when they may be
+computed, as engines do (SGLang's prefetches, vLLM's WAITING_FOR_REMOTE_KVS).
 """
 
-from collections import OrderedDict, deque
-from collections.abc import Sequence
-from math import inf
+from collections import deque
+from math import inf, isnan
 
 from planner.domain.fleet import ReplayPool
 from planner.replay.requests import Events, RequestLog, RequestTable
+from planner.replay.stations.caches import RankCaches, Stores
 
 
 class Usage:
@@ -55,48 +54,19 @@ class Usage:
         return max(0.0, min(start + length_ms, self.until) - max(start, self.since))
 
 
-class PrefixCache:
-    """At most `tokens` tokens in whole blocks."""
-
-    __slots__ = ("_blocks", "_tokens")
-
-    def __init__(self, tokens: int) -> None:
-        self._tokens = tokens
-        self._blocks: OrderedDict[int, None] = OrderedDict()
-
-    def matched(self, blocks: Sequence[int]) -> int:
-        """Leading blocks that are here."""
-        stored, count = self._blocks, 0
-        for block in blocks:
-            if block not in stored:
-                break
-            count += 1
-        return count
-
-    def use(self, blocks: Sequence[int], block_tokens: int) -> None:
-        """Take the blocks in."""
-        stored = self._blocks
-        for block in reversed(blocks):
-            stored[block] = None
-            stored.move_to_end(block)
-        block_limit = self._tokens // block_tokens
-        while len(stored) > block_limit:
-            stored.popitem(last=False)
-
-    def clear(self) -> None:
-        """All is lost."""
-        self._blocks.clear()
-
-
 class PromptQueues:
-    """What servers that take prompts in have alike: of each rank a queue, its waiting tokens and a prefix cache."""
+    """What servers that take prompts in have alike: of each rank a queue, its waiting tokens, prefix caches and the
+    prompts whose caches are being loaded."""
 
     __slots__ = (
         "_budget",
         "_events",
+        "_loading",
         "_log",
         "_next_rank",
+        "_order",
         "_requests",
+        "_tiers",
         "_version",
         "_waiting",
         "alive",
@@ -108,11 +78,17 @@ class PromptQueues:
         "usage",
     )
 
-    def __init__(self, number: int, pool: ReplayPool, requests: RequestTable, log: RequestLog, events: Events) -> None:
+    def __init__(
+        self, number: int, pool: ReplayPool, requests: RequestTable, log: RequestLog, events: Events, stores: Stores
+    ) -> None:
         self.pool, self.ranks, self.alive = number, pool.ranks, True
         self.queues: list[deque[list[float]]] = [deque() for _ in range(pool.ranks)]
         self.usage = Usage()
-        self.caches = [PrefixCache(pool.cache_tokens) for _ in range(pool.ranks)] if pool.cache_tokens else []
+        cached = pool.cache_tokens or pool.tiers
+        self.caches = [RankCaches(pool, stores) for _ in range(pool.ranks)] if cached else []
+        self._tiers = tuple(tier.name for tier in pool.tiers)
+        self._order: dict[int, int] = {}
+        self._loading: list[set[int]] = [set() for _ in range(pool.ranks)]
         self._waiting = [0.0] * pool.ranks
         self._budget = float(pool.budget)
         self._requests, self._log, self._events = requests, log, events
@@ -123,11 +99,47 @@ class PromptQueues:
         self._next_rank = rank = (self._next_rank + 1) % self.ranks
         return rank
 
+    def _queue(self, now: float, rank: int, prompt: list[float], alone_ms: float) -> None:
+        """A prompt (its request first) joins a rank's queue, at once or when what it finds in tiers is there; the rest
+        of it takes `alone_ms` to compute."""
+        loads, request = self._log.loads, int(prompt[0])
+        loaded = [loads[tier][request] for tier in self._tiers]
+        ready_ms = self.caches[rank].ready_ms(now, loaded, alone_ms) if any(loaded) else now
+        if self._tiers:
+            self._order[request] = len(self._order)
+        if ready_ms > now:
+            self._loading[rank].add(request)
+            self._events.at(ready_ms, self._loaded, (rank, prompt, self.deaths))
+        else:
+            self.queues[rank].append(prompt)
+            self._joined(now)
+
+    def _loaded(self, now: float, load: tuple[int, list[float], int]) -> None:
+        """A prompt may be computed, before those that came later and have not begun."""
+        rank, prompt, deaths = load
+        if deaths != self.deaths:
+            return  # lost with its server
+        request, queue, order, started = int(prompt[0]), self.queues[rank], self._order, self._log.started
+        self._loading[rank].remove(request)
+        place = len(queue)
+        while place and order[other := int(queue[place - 1][0])] > order[request] and isnan(started[other]):
+            place -= 1
+        queue.insert(place, prompt)
+        self._joined(now)
+
+    def _joined(self, now: float) -> None:
+        """A queue has a prompt more."""
+        raise NotImplementedError
+
     def _lose_queues(self) -> list[int]:
         """The server dies: the requests that waited. Events that it asked for are of an earlier version then."""
         lost = [int(head[0]) for queue in self.queues for head in queue]
+        lost += (request for loading in self._loading for request in sorted(loading))
         for queue in self.queues:
             queue.clear()
+        for loading in self._loading:
+            loading.clear()
+        self._order.clear()
         for cache in self.caches:
             cache.clear()
         self._waiting = [0.0] * self.ranks

@@ -29,10 +29,18 @@ RATE_FACTS = ("rate_rps", "holds", "standing", "unfinished")
 
 
 def replay_frame(result: ReplayResult) -> Frame:
-    """One row a group of requests: `all` first, then each bucket (`start`, `end` in tokens)."""
-    kind: Column[ReplayGroup] = Column("group", lambda group: "bucket" if group.end else "all")
-    columns = (kind, *fields("start", "end", *GROUP_FACTS), *_spreads(GROUP_SPREADS))
-    return table_of(columns, (result.total, *result.buckets)).frame()
+    """One row a group of requests: `all` first, then each bucket (`start`, `end` in tokens), then first and later turns
+    where sessions are known. `found_...`: where tokens of prompts were, where there are tiers."""
+    rows = [("all", result.total), *(("bucket", group) for group in result.buckets)]
+    rows += [(f"{turn.turn} turns", turn.group) for turn in result.turns]
+    kind: Column[tuple[str, ReplayGroup]] = Column("group", lambda row: row[0])
+    places = [_found_at(number, share.place) for number, share in enumerate(result.total.found_at)]
+    columns = (*fields("start", "end", *GROUP_FACTS), *_spreads(GROUP_SPREADS), *places)
+    return table_of((kind, *of_part(lambda row: row[1], columns)), rows).frame()
+
+
+def _found_at(number: int, place: str) -> Column[ReplayGroup]:
+    return Column(f"found_{place}", lambda group: group.found_at[number].share.mean)
 
 
 def replay_islands_frame(result: ReplayResult) -> Frame:
@@ -104,14 +112,17 @@ def replay_document(result: ReplayResult, sweep: ReplaySweep | None = None) -> d
     Times in ms: `{p50, p90, p95, p99, mean}`, null in it where some wait has no end, or null where no request has one;
     `_ci`: 95 % interval over the seeds, `[low, high]`, or null with one seed; of a level's `share` the 99 % interval by
     its requests. `holds` is null where these are too few to tell; `requests_to_tell` a seed would (0: these do).
-    `held_rps` is null without a sweep, too.
+    `held_rps` is null without a sweep, too. `turns`: first turns of sessions and later ones, each with its levels,
+    where the trace tells sessions; `found_at` of a group: where tokens of its prompts were, where there are tiers.
     """
+    turns = [{"turn": t.turn, **_group(t.group), "levels": [_level(of) for of in t.levels]} for t in result.turns]
     return {
         "summary": verdict(result).replace("**", ""),
         **_of(result, _SETTING, ()),
         **_group(result.total),
         "levels": [_level(level) for level in result.levels],
         "buckets": [{"start": group.start, "end": group.end, **_group(group)} for group in result.buckets],
+        **({"turns": turns} if turns else {}),
         "islands": [_of(use, ISLAND_FACTS, ISLAND_SPREADS) for use in result.islands],
         "held_rps": None if sweep is None else sweep.held_rps,
         "sweep": None if sweep is None else _sweep(sweep),
@@ -129,7 +140,8 @@ def replay_document(result: ReplayResult, sweep: ReplaySweep | None = None) -> d
 
 
 def _group(group: ReplayGroup) -> dict[str, Any]:
-    return _of(group, GROUP_FACTS, GROUP_SPREADS)
+    shares = {at.place: _spread("share", at.share) for at in group.found_at}
+    return {**_of(group, GROUP_FACTS, GROUP_SPREADS), **({"found_at": shares} if shares else {})}
 
 
 def _of(row: object, facts: Sequence[str], spreads: Sequence[str]) -> dict[str, Any]:

@@ -7,12 +7,14 @@ from planner.report.kit.quantities import counted, percent, rate, significant, w
 from planner.report.kit.tree import Page, paragraphs, section
 from planner.report.replay.plots import replay_plots
 from planner.report.replay.tables import (
+    found_table,
     goodput_table,
     islands_table,
     latency_table,
     levels_table,
     stations_table,
     sweep_table,
+    turns_table,
 )
 from planner.report.replay.verdict import sweep_verdict, verdict
 from planner.report.replay.words import ARRIVALS, MOST_BUCKETS
@@ -38,6 +40,8 @@ def replay_page(result: ReplayResult, sweep: ReplaySweep | None = None) -> Page:
             section("levels", "Levels", levels_table(result)),
             section("times", "Times", latency_table(result).block(), *paragraphs(intervals)),
             section("goodput", "Goodput", goodput_table(result), *costs),
+            section("turns", "First and later turns", turns_table(result).block(), *paragraphs(_turns(result))),
+            section("found", "Where prompts are found", found_table(result).block(), *paragraphs(_places(result))),
             section("waiting", "Where requests wait", stations_table(result)),
             section("islands", "Islands", islands_table(result).block(), *paragraphs(_ISLANDS)),
             section("over-time", "Over time", *listed(_over_time(result))),
@@ -71,6 +75,25 @@ def _misrouted(result: ReplayResult) -> str:
         f"; {percent(result.refused)} are longer than the servers take that they came to" if result.refused else ""
     )
     return f"{percent(result.misrouted)} of the requests came to another bucket than their length's{refused}."
+
+
+def _turns(result: ReplayResult) -> str:
+    """What first turns and later ones are."""
+    if not result.turns:
+        return ""
+    return (
+        "Later turns find what the turns before them left in caches, first turns what all prompts begin with. Levels "
+        "are those of all requests, kept by these alone."
+    )
+
+
+def _places(result: ReplayResult) -> str:
+    if not result.total.found_at:
+        return ""
+    return (
+        "Of the prompts' tokens. What is in the GPU's own cache costs nothing; what is in a tier is loaded while the "
+        "prompt waits and while its other layers are computed, one load after the other over a GPU's link."
+    )
 
 
 def _unlisted(result: ReplayResult) -> str:

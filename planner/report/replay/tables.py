@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from planner.domain import Phase
-from planner.domain.replay import IslandUse, ReplayGroup, ReplayResult, ReplaySweep, Times
+from planner.domain.replay import IslandUse, ReplayGroup, ReplayResult, ReplaySweep, Times, TurnReplay
 from planner.domain.serving.levels import LevelCheck, Spread, Standing
 from planner.report.kit.quantities import NONE, percent, rate, significant, whole
 from planner.report.kit.tables import Column, Table, fields, of_part, table_of
@@ -11,6 +11,7 @@ from planner.report.kit.tree import DataTable
 from planner.report.replay.verdict import bound_words, is_narrow
 from planner.report.replay.words import (
     FELT,
+    PLACES,
     QUANTILES,
     STATIONS,
     STATISTICS,
@@ -65,6 +66,49 @@ _GOODPUT: tuple[Column[ReplayGroup], ...] = (
     Column("Tokens/s of 95 %", lambda group: group.tokens_per_s_p05, number_with),
     Column("From the cache", lambda group: group.hit_share.mean, percent),
 )
+
+
+def turns_table(result: ReplayResult) -> Table[TurnReplay]:
+    """First turns of sessions and later ones: what they meet, and whether the levels hold for them."""
+    return table_of(_TURNS, result.turns)
+
+
+def _time_of(key: str, statistic: str) -> Column[ReplayGroup]:
+    def words(group: ReplayGroup) -> Spread | None:
+        times = times_of(group, key)
+        return None if times is None else spread_of(times, statistic)
+
+    return Column(f"{TIMES[key]} {statistic.upper()}", words, time_with)
+
+
+_TURNS: tuple[Column[TurnReplay], ...] = (
+    *fields("Turns=turn"),
+    *of_part(
+        lambda turn: turn.group,
+        (
+            Column("Requests", lambda group: group.requests, whole),
+            Column("Within levels", lambda group: group.within_levels, share_with),
+            *(_time_of(key, statistic) for key in ("ttft_ms", "tpot_ms") for statistic in ("p50", "p99")),
+            Column("From a cache", lambda group: group.hit_share.mean, percent),
+        ),
+    ),
+    Column("Levels", lambda turn: LEVELS_STATE[turn.standing] if turn.standing else NONE, str, right=False),
+)
+
+
+def found_table(result: ReplayResult) -> Table[tuple[str, ReplayGroup]]:
+    """Of the tokens of groups of prompts, where they were found, or that they were computed; no rows without tiers."""
+    groups = [(group_name(group), group) for group in groups_of(result)]
+    groups += [(f"{turn.turn} turns", turn.group) for turn in result.turns]
+    columns: tuple[Column[tuple[str, ReplayGroup]], ...] = (
+        Column("Prompts (tokens)", lambda row: row[0]),
+        *(_found_at(number, share.place) for number, share in enumerate(result.total.found_at)),
+    )
+    return table_of(columns, groups if result.total.found_at else ())
+
+
+def _found_at(number: int, place: str) -> Column[tuple[str, ReplayGroup]]:
+    return Column(PLACES.get(place, place), lambda row: row[1].found_at[number].share, share_with)
 
 
 def latency_table(result: ReplayResult) -> Table[tuple[str, ReplayGroup]]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 
-from planner.domain.replay import ReplayGroup, ReplayResult, Times
+from planner.domain.replay import COMPUTED, GPU_CACHE, ReplayGroup, ReplayResult, Times
 from planner.domain.serving.levels import LevelCheck, Spread
 from planner.report.buckets.view import span_label, time, time_span
 from planner.report.kit.quantities import NONE, significant
@@ -33,6 +33,9 @@ ARRIVALS = {
 }
 """Arrival processes as pages call them."""
 
+
+PLACES = {GPU_CACHE: "GPU", "host": "Host", "ssd": "SSD", "remote": "Remote", COMPUTED: "Computed"}
+"""Where prompts' tokens come from, as pages call it."""
 
 MOST_BUCKETS = 8
 """On a page; the tables have all."""

@@ -43,8 +43,8 @@ class AttemptLog(RequestLog):
 
     __slots__ = ()
 
-    def __init__(self) -> None:
-        super().__init__(0)
+    def __init__(self, tiers: Sequence[str] = ()) -> None:
+        super().__init__(0, tiers)
 
     def begin(self) -> None:
         """A row more."""
@@ -52,7 +52,7 @@ class AttemptLog(RequestLog):
             moments.append(NEVER)
         for pools in (self.prefill, self.decode):
             pools.append(-1)
-        for counts in (self.hits, self.tries, self.preempted):
+        for counts in (self.hits, *self.loads.values(), self.tries, self.preempted):
             counts.append(0)
 
 

@@ -12,6 +12,7 @@ from planner.domain.fleet import ReplayFleet
 from planner.replay.curves import between
 from planner.replay.engine import Network
 from planner.replay.requests import Events
+from planner.replay.stations.caches import stores_of
 from planner.replay.stations.decode import DecodeServer
 from planner.replay.stations.prefill import PrefillServer
 from planner.replay.stations.serving import Taker, fresh_tokens, server_of
@@ -25,7 +26,7 @@ class ClockedStations:
 
     def __init__(self, fleet: ReplayFleet, table: AttemptTable, clock: PlanClock) -> None:
         self.fleet, self.table, self.clock = fleet, table, clock
-        self.log = AttemptLog()
+        self.log = AttemptLog(fleet.tiers)
         self._events = Events()
         self._network = Network(fleet)
         self._attempts: dict[int, Attempt] = {}
@@ -34,8 +35,12 @@ class ClockedStations:
         self._alarm_ms = inf
         prompts = table.requests.prompt_tokens
         mean, state = int(sum(prompts) / max(1, len(prompts))), (table, self.log, self._events)
+        stores = stores_of(fleet)
         self.servers = [
-            [server_of(fleet, pool, state, mean, self._handed, self._done) for _ in range(fleet.pools[pool].servers)]
+            [
+                server_of(fleet, pool, state, mean, self._handed, self._done, stores=stores)
+                for _ in range(fleet.pools[pool].servers)
+            ]
             for pool in range(len(fleet.pools))
         ]
         self._numbers = {server: k for k, server in enumerate(s for servers in self.servers for s in servers)}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from planner import export, files
 from planner.domain import Plan, RouterBehaviour, RouterPolicy, behaviour_of
-from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, Failure, RateCurve, ReplaySettings
+from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, Failure, RateCurve, ReplaySettings, SessionPace
 from planner.errors import InputError
 
 _MOST_REQUESTS = 10_000_000
@@ -20,13 +20,19 @@ def arrival_settings(
     variation: float | None = None,
     curve: str | RateCurve | None = None,
     between: tuple[float, float] | None = None,
+    sessions: str = SessionPace.OPEN,
 ) -> ArrivalSettings:
-    """How requests arrive. Without a process a `variation` means gamma, a `curve` diurnal, neither Poisson.
+    """How requests arrive. Without a process a `variation` means gamma, a `curve` diurnal, closed `sessions` the
+    trace's own arrivals, none of them Poisson.
 
     `curve`: a shipped one by name, a file, or the record. InputError for unknown words, values out of their bounds,
     and what the process makes no use of.
     """
-    usual = "diurnal" if curve is not None else "gamma" if variation is not None else "poisson"
+    if sessions not in (words := tuple(pace.value for pace in SessionPace)):
+        raise _fault("sessions", f"must be one of {', '.join(words)}", repr(sessions), "Choose one of these.")
+    pace = SessionPace(sessions)
+    alone = "trace" if pace is SessionPace.CLOSED else "poisson"
+    usual = "diurnal" if curve is not None else "gamma" if variation is not None else alone
     drawn = _process(process or usual)
     _require_used(drawn, variation=variation, curve=curve)
     if variation is not None and not 0 < variation < math.inf:
@@ -40,6 +46,7 @@ def arrival_settings(
         curve=files.load_rate_curve(curve) if isinstance(curve, str) else curve,
         between=between,
         compress=process == COMPRESSED,
+        sessions=pace,
     )
 
 
@@ -70,13 +77,14 @@ def replay_settings(
     variation: float | None = None,
     curve: str | RateCurve | None = None,
     between: tuple[float, float] | None = None,
+    sessions: str = SessionPace.OPEN,
     requests: int = 20_000,
     seeds: int | Sequence[int] = 3,
     warm_up: float = 0.1,
     storage_gb_s: float = 2.0,
     failures: Sequence[Failure] = (),
 ) -> ReplaySettings:
-    """The settings, checked against the plan; `arrivals` to `between` as for `arrival_settings`, or the record.
+    """The settings, checked against the plan; `arrivals` to `sessions` as for `arrival_settings`, or the record.
 
     `router`: a program or a policy by name, or its description; None: the plan's. `length_spread`: how far off it takes
     a prompt's length (standard deviation of the logarithm; None: 0.2 where it counts bytes or characters). `seeds`: how
@@ -84,7 +92,7 @@ def replay_settings(
     """
     process = arrivals
     if not isinstance(process, ArrivalSettings):
-        process = arrival_settings(process, variation=variation, curve=curve, between=between)
+        process = arrival_settings(process, variation=variation, curve=curve, between=between, sessions=sessions)
     drawn_with = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     if not 1 <= requests <= _MOST_REQUESTS:
         raise _fault("requests", f"must be from 1 to {_MOST_REQUESTS:,}", requests, "Try 20000.")
