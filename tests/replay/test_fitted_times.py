@@ -20,7 +20,7 @@ BOTH = fleet([mixed_pool(servers=2, batch=64)])
 class Stream:
     """Requests at random: times from 0 on (ms), tokens."""
 
-    blocks = None
+    blocks = turns = None
 
     def __init__(self, count: int, gap_ms: float, seed: int) -> None:
         draw = np.random.default_rng(seed)
