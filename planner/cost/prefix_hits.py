@@ -82,11 +82,19 @@ def hit_shares(context: CostContext, prompts: Numbers, degrees: Degrees, phase: 
     return np.asarray(np.floor(tokens * as_array(shares) / block) * block / tokens)
 
 
+def tiers_of(context: CostContext) -> tuple[CacheTier, ...]:
+    """The tiers below device memory in which something is found, fastest first."""
+    settings = context.settings
+    if settings.kv_cache_rate != CacheRate.AUTO or settings.prefixes is None or settings.prefixes.tiers is None:
+        return ()
+    return settings.prefixes.tiers.of(context.gpu, settings.prefixes.fleet_gpus)
+
+
 def tier_shares(
     context: CostContext, prompts: Array, degrees: Degrees, phase: Phase
 ) -> tuple[tuple[CacheTier, Array], ...]:
     """Share of `prompts` (tokens) that is read from each tier below device memory, fastest first; () without tiers."""
-    if context.settings.prefixes is None or context.settings.prefixes.tiers is None:
+    if not tiers_of(context):
         return ()
     found = _by_tier(context, prompts, degrees, phase)
     return tuple((tier, share) for tier, share in found if tier is not None)
@@ -161,7 +169,7 @@ def _found_in(
     assert prefixes is not None, "asked for where there are"
     ranks = _ranks(context, prefixes, degrees)
     found, above = [], as_array(0.0)
-    for tier, tokens in _reaches(context, prefixes, prompts, degrees, phase):
+    for tier, tokens in _reaches(context, prompts, degrees, phase):
         alone = as_array(1.0) if tier is not None and tier.shared else ranks
         held = _shares_found(prefixes, table, row, tokens * pace[0] / pace[1], alone)
         found.append((tier, np.maximum(held - above, 0.0)))
@@ -170,15 +178,13 @@ def _found_in(
 
 
 def _reaches(
-    context: CostContext, prefixes: CachedPrefixes, prompts: Array, degrees: Degrees, phase: Phase
+    context: CostContext, prompts: Array, degrees: Degrees, phase: Phase
 ) -> Iterator[tuple[CacheTier | None, Array]]:
     """C of device memory and of every tier, tokens of a rank."""
     device = cache_tokens(context, prompts, degrees)
     yield None, np.zeros(device.shape) if phase is Phase.MIXED else device
-    if prefixes.tiers is not None:
-        each_gb = kept_gb(context, prompts, degrees)
-        for tier in prefixes.tiers.of(context.gpu, prefixes.fleet_gpus):
-            yield tier, tier.gb_per_gpu / each_gb * prompts
+    for tier in tiers_of(context):
+        yield tier, tier.gb_per_gpu / kept_gb(context, prompts, degrees) * prompts
 
 
 def kept_gb(context: CostContext, prompts: Array, degrees: Degrees) -> Array:

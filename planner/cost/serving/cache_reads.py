@@ -24,7 +24,7 @@ import numpy as np
 from planner.cost.arrays import Array, as_array
 from planner.cost.device import CostContext
 from planner.cost.grid import Degrees
-from planner.cost.prefix_hits import kept_gb, tier_load_ms
+from planner.cost.prefix_hits import kept_gb, tier_load_ms, tiers_of
 from planner.domain import Phase
 from planner.units import MS_PER_S
 
@@ -43,10 +43,7 @@ class CacheReads:
         cls, context: CostContext, prompts: Array, degrees: Degrees, hits: Array, phase: Phase
     ) -> "CacheReads | None":
         """`prompts`: tokens, shape (1, ranges); `degrees` of servers, in a column; `hits`: h. None without tiers."""
-        prefixes = context.settings.prefixes
-        tiers = (
-            () if prefixes is None or prefixes.tiers is None else prefixes.tiers.of(context.gpu, prefixes.fleet_gpus)
-        )
+        tiers = tiers_of(context)
         if not tiers:
             return None
         read_ms, begins_ms = tier_load_ms(context, prompts, degrees, phase)
