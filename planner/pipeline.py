@@ -57,12 +57,10 @@ def plan(
     odds: bool = False,
 ) -> Plan:
     """Plan one scenario; a search resumes from what `journal` holds, and records in it what it does. `opened`: an
-    evaluator of the scenario that stays open; None: one is opened meanwhile. `odds`: the promise is told with its odds,
-    which takes as long as a small plan; a promise that is to be so sure always has them.
+    evaluator that stays open; None: one is opened meanwhile. `odds`: the promise is told with its odds, if it has none.
 
     An interrupt during the search makes a plan of the best so far; KeyboardInterrupt where there is none. Raises
-    InfeasibleError where no layout serves the workload, InputError where the inventory admits no island or the model
-    does not take the prompts.
+    InfeasibleError where no layout serves, InputError where the inventory admits no island or the model no prompts.
     """
     if scenario.tiers is not None and scenario.tiers.host_sizes_gb:
         return with_chosen_size(scenario, lambda sized: plan(sized, progress, odds=odds))
@@ -88,8 +86,8 @@ def plan_fleet(
 def growth_of_fleet(
     fleet: FleetScenario, points: int, listen: Callable[[FleetPoint], None] = lambda _point: None
 ) -> list[FleetPoint]:
-    """The least rent at which the demands of all services are met so many times, at `points` multiples. Raises
-    InputError where they are too few or too many, or GPUs have no price; InfeasibleError where nothing serves all."""
+    """The least rent at which all demands are met so many times, at `points` multiples. Raises InputError where they
+    are too few or too many, or GPUs have no price; InfeasibleError where nothing serves all."""
     from planner.proposing.fleets.growing import grown
 
     return grown(fleet, points, listen)
@@ -102,10 +100,7 @@ def schedule_fleet(
     tell: Callable[[str], None] = lambda _step: None,
 ) -> FleetSchedule:
     """Window by window the nodes that a fleet's services need for the rates of their curves; the others run its
-    batches. `days`: from the first on (None: as long as the longest curve).
-
-    Raises InputError where no service has a curve.
-    """
+    batches. `days`: from the first on (None: as long as the longest curve). InputError where no service has a curve."""
     from planner.replanning.fleets.lending import lending_schedule
 
     return lending_schedule(plan_of_fleet, terms or LendingTerms(), plan, days, tell)

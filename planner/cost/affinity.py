@@ -61,7 +61,7 @@ BUSY = 0.9
 _DRAWS = 32  # of families to servers
 _STEPS = 8  # of a window to the next one, twice as long
 _USES = (1.0, 2.4, 5.4, 11.0, 22.0, 45.0, 128.0)  # of blocks that were used 1, 2-3, 4-7, ..., at least 64 times
-_LEFT = 0.25
+_REMAINING_SPREAD = 0.25
 
 
 class Choice(StrEnum):
@@ -100,46 +100,52 @@ class _Curve(NamedTuple):
 
     windows: Array
     shares: Array
-    kept: Array
+    cache_tokens: Array
 
 
-def found(affinity: PrefixAffinity, choice: Choice, kept: Numbers, servers: Numbers, busy: float = BUSY) -> Found:
-    """What is found where caches of all `servers` hold `kept` tokens (K); shapes broadcast."""
-    kept, servers = np.broadcast_arrays(as_array(kept), as_array(servers))
-    single, part = np.array(kept, dtype=float), np.ones(kept.shape)
-    one = _curve(affinity, Choice.LOAD, 1.0, busy)
+def found_by(
+    affinity: PrefixAffinity, choice: Choice, cache_tokens: Numbers, servers: Numbers, busy: float = BUSY
+) -> Found:
+    """What is found where caches of all `servers` hold `cache_tokens` (K); shapes broadcast."""
+    cache_tokens, servers = np.broadcast_arrays(as_array(cache_tokens), as_array(servers))
+    single, part = np.array(cache_tokens, dtype=float), np.ones(cache_tokens.shape)
+    single_curve = _curve(affinity, Choice.LOAD, 1.0, busy)
     for count in np.unique(servers[servers > 1]):
         those = servers == count
         if choice is Choice.PREFIX:
-            single[those] = _by_prefix(affinity, one, kept[those], float(count))
+            single[those] = _by_prefix(affinity, single_curve, cache_tokens[those], float(count))
         else:
-            single[those], part[those] = _beside(_curve(affinity, choice, float(count), busy), one, kept[those])
+            single[those], part[those] = _beside(
+                _curve(affinity, choice, float(count), busy), single_curve, cache_tokens[those]
+            )
     return Found(single, part)
 
 
-def capacity(affinity: PrefixAffinity, choice: Choice, kept: Numbers, servers: Numbers, busy: float = BUSY) -> Array:
-    """Mean work over that of the fullest server, at most 1; arguments as of `found`."""
-    kept, servers = np.broadcast_arrays(as_array(kept), as_array(servers))
-    left = np.ones(kept.shape)
+def capacity(
+    affinity: PrefixAffinity, choice: Choice, cache_tokens: Numbers, servers: Numbers, busy: float = BUSY
+) -> Array:
+    """Mean work over that of the fullest server, at most 1; arguments as of `found_by`."""
+    cache_tokens, servers = np.broadcast_arrays(as_array(cache_tokens), as_array(servers))
+    capacity_left = np.ones(cache_tokens.shape)
     for count in np.unique(servers[servers > 1]):
         those = servers == count
-        left[those] = 1 / (1 + _unevenness(affinity, choice, kept[those], float(count), busy))
-    return left
+        capacity_left[those] = 1 / (1 + _unevenness(affinity, choice, cache_tokens[those], float(count), busy))
+    return capacity_left
 
 
-def _unevenness(affinity: PrefixAffinity, choice: Choice, kept: Array, servers: float, busy: float) -> Array:
+def _unevenness(affinity: PrefixAffinity, choice: Choice, cache_tokens: Array, servers: float, busy: float) -> Array:
     """What the fullest server has more than the mean, over the mean."""
     if choice in (Choice.LOAD, Choice.DRAWN):
         part = 1 - busy if choice is Choice.LOAD else 1.0
         return as_array(part * _excess(affinity.prompts, servers))
     curve = _curve(affinity, choice, servers, busy)
-    most = float(curve.shares[-1])
-    lacking = 1 - np.interp(kept, curve.kept, curve.shares) / most if most > 0 else 1.0
+    most_found = float(curve.shares[-1])
+    lacking = 1 - np.interp(cache_tokens, curve.cache_tokens, curve.shares) / most_found if most_found > 0 else 1.0
     by_session = lacking * _excess(affinity.sessions, servers) + (1 - lacking) * _excess(affinity.fresh, servers)
     if choice is Choice.SESSION:
         return np.asarray(by_session)
     hottest = servers * _families(affinity, servers).max(axis=1).mean() - 1 if choice is Choice.PREFIX else 0.0
-    return np.asarray(np.maximum(hottest, _LEFT * by_session))
+    return np.asarray(np.maximum(hottest, _REMAINING_SPREAD * by_session))
 
 
 def _excess(spread: WeightSpread, servers: float) -> float:
@@ -160,30 +166,35 @@ def _families(affinity: PrefixAffinity, servers: float) -> Array:
     for family in affinity.families:
         shares[np.arange(_DRAWS), dealt.integers(count, size=_DRAWS)] += family
     level = np.sort(shares, axis=1)
-    rest = np.maximum(0.0, 1 - level.sum(axis=1, keepdims=True))
-    even = (rest + np.cumsum(level, axis=1)) / np.arange(1, count + 1)
+    remainder = np.maximum(0.0, 1 - level.sum(axis=1, keepdims=True))
+    even = (remainder + np.cumsum(level, axis=1)) / np.arange(1, count + 1)
     filled = np.where(even >= level, even, -np.inf)
     # The most servers that can be filled evenly: those that are emptier than what it comes to.
     last = count - 1 - np.argmax(np.isfinite(filled)[:, ::-1], axis=1)
     return np.asarray(np.maximum(shares, even[np.arange(_DRAWS), last][:, None]))
 
 
-def _by_prefix(affinity: PrefixAffinity, one: _Curve, kept: Array, servers: float) -> Array:
+def _by_prefix(affinity: PrefixAffinity, single_curve: _Curve, cache_tokens: Array, servers: float) -> Array:
     """Tokens of the one cache that finds as much."""
     shares = _families(affinity, servers)
     busy = np.maximum(shares, 1e-12)
-    there = np.interp(kept[..., None, None] / (servers * busy), one.kept, one.shares)
-    found_there = (there * shares).sum(axis=-1).mean(axis=-1)
-    alike = np.interp(found_there, one.shares, one.kept)
-    return np.where(found_there >= one.shares[-1], np.inf, np.minimum(alike, kept))
+    shares_there = np.interp(
+        cache_tokens[..., None, None] / (servers * busy), single_curve.cache_tokens, single_curve.shares
+    )
+    found_there = (shares_there * shares).sum(axis=-1).mean(axis=-1)
+    alike = np.interp(found_there, single_curve.shares, single_curve.cache_tokens)
+    return np.where(found_there >= single_curve.shares[-1], np.inf, np.minimum(alike, cache_tokens))
 
 
-def _beside(curve: _Curve, one: _Curve, kept: Array) -> tuple[Array, Array]:
-    endless = kept >= curve.kept[-1]
-    window = np.where(endless, curve.windows[-1], np.interp(kept, curve.kept, curve.windows))
-    single = np.where(endless, np.inf, np.interp(window, one.windows, one.kept))
-    there, alone = np.interp(window, curve.windows, curve.shares), np.interp(window, one.windows, one.shares)
-    return single, np.divide(there, alone, out=np.ones(window.shape), where=alone > 0)
+def _beside(curve: _Curve, single_curve: _Curve, cache_tokens: Array) -> tuple[Array, Array]:
+    endless = cache_tokens >= curve.cache_tokens[-1]
+    window = np.where(endless, curve.windows[-1], np.interp(cache_tokens, curve.cache_tokens, curve.windows))
+    single = np.where(endless, np.inf, np.interp(window, single_curve.windows, single_curve.cache_tokens))
+    shares_there, alone = (
+        np.interp(window, curve.windows, curve.shares),
+        np.interp(window, single_curve.windows, single_curve.shares),
+    )
+    return single, np.divide(shares_there, alone, out=np.ones(window.shape), where=alone > 0)
 
 
 @lru_cache(maxsize=1024)
@@ -194,8 +205,8 @@ def _curve(affinity: PrefixAffinity, choice: Choice, servers: float, busy: float
     windows = np.concatenate([np.linspace(0, ends[0], _STEPS, endpoint=False), _between(ends)])
     logs = np.interp(np.log(np.maximum(windows, ends[0])), np.log(ends), shares)
     fine = np.where(windows < ends[0], shares[0] * windows / ends[0], logs)
-    kept = np.concatenate([[0.0], np.cumsum(np.diff(windows) * (1 - (fine[1:] + fine[:-1]) / 2))])
-    return _Curve(windows, fine, kept)
+    cache_tokens = np.concatenate([[0.0], np.cumsum(np.diff(windows) * (1 - (fine[1:] + fine[:-1]) / 2))])
+    return _Curve(windows, fine, cache_tokens)
 
 
 def _between(ends: Array) -> Array:

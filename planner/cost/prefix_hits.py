@@ -96,8 +96,8 @@ def tier_shares(
     """Share of `prompts` (tokens) that is read from each tier below device memory, fastest first; () without tiers."""
     if not tiers_of(context):
         return ()
-    found = _by_tier(context, prompts, degrees, phase)
-    return tuple((tier, share) for tier, share in found if tier is not None)
+    by_tier = _by_tier(context, prompts, degrees, phase)
+    return tuple((tier, share) for tier, share in by_tier if tier is not None)
 
 
 def shape_hits(context: CostContext, prompts: Numbers, shape: ParallelConfig, phase: Phase = Phase.PREFILL) -> Numbers:
@@ -137,11 +137,11 @@ def _by_length(rows: tuple[RangeHits, ...], prompts: Array) -> Array:
     return hits
 
 
-_Found = tuple[tuple[CacheTier | None, Array], ...]
+_TierShares = tuple[tuple[CacheTier | None, Array], ...]
 """Share of prompts that is read from each tier, device memory (None) first."""
 
 
-def _by_tier(context: CostContext, prompts: Array, degrees: Degrees, phase: Phase) -> _Found:
+def _by_tier(context: CostContext, prompts: Array, degrees: Degrees, phase: Phase) -> _TierShares:
     prefixes = context.settings.prefixes
     if prefixes is None:
         raise InputError(
@@ -163,18 +163,18 @@ def _found_in(
     pace: tuple[float, Array],
     table: Array,
     row: NDArray[np.intp],
-) -> _Found:
+) -> _TierShares:
     """By tier, what no tier above it holds. `pace`: r, x; at another rate a cache keeps prompts for longer."""
     prefixes = context.settings.prefixes
     assert prefixes is not None, "asked for where there are"
     ranks = _ranks(context, prefixes, degrees)
-    found, above = [], as_array(0.0)
+    shares_by_tier, above = [], as_array(0.0)
     for tier, tokens in _reaches(context, prompts, degrees, phase):
         alone = as_array(1.0) if tier is not None and tier.shared else ranks
-        held = _shares_found(prefixes, table, row, tokens * pace[0] / pace[1], alone)
-        found.append((tier, np.maximum(held - above, 0.0)))
-        above = np.maximum(held, above)
-    return tuple(found)
+        share = _shares_found(prefixes, table, row, tokens * pace[0] / pace[1], alone)
+        shares_by_tier.append((tier, np.maximum(share - above, 0.0)))
+        above = np.maximum(share, above)
+    return tuple(shares_by_tier)
 
 
 def _reaches(
@@ -221,8 +221,8 @@ def _rank_rps(
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         pace = arrival_rps, _mean_rps(context, prompt, middle, degrees, answering_s)
-        found = _found_in(context, prompt, degrees, phase, pace, mean, first)
-        more = sum(share for _, share in found) > middle
+        by_tier = _found_in(context, prompt, degrees, phase, pace, mean, first)
+        more = sum(share for _, share in by_tier) > middle
         low, high = np.where(more, middle, low), np.where(more, high, middle)
     # The end with more hits: a faster rank keeps prompts for less long, so that none are counted too many.
     return _mean_rps(context, prompt, high, degrees, answering_s)
@@ -282,10 +282,10 @@ def _shares_found(prefixes: CachedPrefixes, table: Array, row: NDArray[np.intp],
     """H(s, cache) where there is one rank, else what several find; shapes broadcast.
 
     `table`: shares by `row` of lengths and by size, the last column without bounds."""
-    known = prefixes.reuse.affinity
+    statistic = prefixes.reuse.affinity
     sizes = np.array(prefixes.reuse.cache_tokens, dtype=float)
-    if known is not None and (ranks > 1).any():
-        single, part = affinity.found(known, CHOICES[RouterPolicy(prefixes.policy)], cache, ranks)
+    if statistic is not None and (ranks > 1).any():
+        single, part = affinity.found_by(statistic, CHOICES[RouterPolicy(prefixes.policy)], cache, ranks)
         return np.asarray(_of_one(sizes, table, row, single) * np.minimum(1.0, single / sizes[0]) * part)
     blind = as_array(1.0) if prefixes.policy in _KNOWING else ranks
     shares, common = _of_one(sizes, table, row, cache), table[row, 0]

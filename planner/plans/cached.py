@@ -7,10 +7,8 @@ share = sum_j a p s h / sum_j a p s over ranges j: share of the range that the i
 import math
 from dataclasses import replace
 
-import numpy as np
-
 from planner.cost import CostContext
-from planner.cost.arrays import Array
+from planner.cost.arrays import Array, as_array
 from planner.cost.grid import Degrees
 from planner.cost.prefix_hits import hit_shares, kept_gb, tier_shares
 from planner.domain import CacheRate, LengthRange, Phase, Plan, PlannedIsland, Workload
@@ -52,26 +50,26 @@ class _Cached:
     def of(cls, plan: Plan, workload: Workload, island: PlannedIsland) -> "_Cached":
         """Of an island that takes prompts in."""
         assert island.phase is not None, "asked for of islands that serve"
-        prompts = np.array([max(1.0, span.mean_input_tokens) for span in workload.ranges])
-        parts = np.array([_share_of(plan, island, span) * span.probability for span in workload.ranges])
+        prompts = as_array([max(1.0, span.mean_input_tokens) for span in workload.ranges])
+        parts = as_array([_share_of(plan, island, span) * span.probability for span in workload.ranges])
         deployed = Deployed.of(island)
         scenario, degrees = deployed.priced(plan.scenario), Degrees.of([deployed.parallel])
         context = CostContext(gpu=scenario.inventory.item(island.gpu).gpu, model=scenario.model, settings=scenario.cost)
 
         def mean(shares: Array) -> float:
             tokens = (parts * prompts).tolist()
-            row = np.broadcast_to(shares, (1, len(prompts)))[0].tolist()
+            row = (as_array(shares) + 0.0 * prompts).ravel().tolist()
             return math.fsum(n * share for n, share in zip(tokens, row, strict=True)) / math.fsum(tokens)
 
-        share = mean(np.asarray(hit_shares(context, prompts[None], degrees, island.phase)))
+        share = mean(as_array(hit_shares(context, prompts[None], degrees, island.phase)))
         ranks = deployed.parallel.replicas * deployed.parallel.dp
-        kept = kept_gb(context, prompts[None], degrees)
+        kept_by_prompt = kept_gb(context, prompts[None], degrees)
         hits = tuple(
             TierHits(
                 island=island.id,
                 tier=tier.name,
                 share=round(mean(part), _DIGITS),
-                gb_per_s_per_gpu=round(_per_request(parts, part * kept) * island.rate_rps / ranks, _DIGITS),
+                gb_per_s_per_gpu=round(_per_request(parts, part * kept_by_prompt) * island.rate_rps / ranks, _DIGITS),
             )
             for tier, part in tier_shares(context, prompts[None], degrees, island.phase)
         )
@@ -80,7 +78,7 @@ class _Cached:
 
 def _per_request(parts: Array, read_gb: Array) -> float:
     """Mean of what the island's requests read of one GPU's tier (GB)."""
-    return float((parts * np.broadcast_to(read_gb, (1, len(parts)))[0]).sum() / parts.sum())
+    return float((parts * read_gb).sum() / parts.sum())
 
 
 def _share_of(plan: Plan, island: PlannedIsland, span: LengthRange) -> float:

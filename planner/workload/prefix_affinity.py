@@ -84,12 +84,13 @@ class _Counts:
                 break
         for run, places in zip(runs, columns, strict=True):
             reach = here + run.offset
-            own = next((bisect_left(windows, reach - end) for who, end in run.history.sessions if who == session), past)
-            others = self._columns(reach, [end for who, end in run.history.sessions if who != session])
-            self.own[own] += run.tokens
+            own_ends = [end for number, end in run.history.sessions if number == session]
+            column = bisect_left(windows, reach - own_ends[0]) if own_ends else past
+            others = self._columns(reach, [end for number, end in run.history.sessions if number != session])
+            self.own[column] += run.tokens
             _add(self.uses, places, past, run.tokens)
             _add(self.loose, places, followed, run.tokens)
-            _add(self.others, others, own, run.tokens)
+            _add(self.others, others, column, run.tokens)
 
     def _columns(self, reach: int, ends: Sequence[int]) -> list[int]:
         """The shortest window with 1, 2, 4, ... of the uses that ended there."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from reference_data import reference_path
 
-from planner.cost.affinity import CHOICES, Choice, capacity, found
+from planner.cost.affinity import CHOICES, Choice, capacity, found_by
 from planner.domain import PrefixReuse, PromptBlocks, RequestTrace, RouterPolicy
 from planner.domain.workload import SessionTurns
 from planner.files import read_trace
@@ -130,7 +130,7 @@ def replayed(
 def said(name: str, choice: Choice, servers: int, tokens: int) -> float:
     reuse = reuse_of(name)
     assert reuse.affinity is not None
-    of = found(reuse.affinity, choice, servers * tokens, servers)
+    of = found_by(reuse.affinity, choice, servers * tokens, servers)
     single = float(of.single)
     bounded = np.interp(np.log(min(single, reuse.cache_tokens[-1])), np.log(reuse.cache_tokens), reuse.mean_shares[:-1])
     return float(of.part) * (reuse.mean_shares[-1] if single == float("inf") else float(bounded))
@@ -172,7 +172,7 @@ def test_load_is_as_uneven_as_in_replay(choice: Choice) -> None:
 @pytest.mark.parametrize("choice", list(Choice))
 def test_one_server_is_what_the_table_of_reuse_says(choice: Choice) -> None:
     kept = np.array([1e4, 1e6, 1e9])
-    of = found(reuse_of("drawn").affinity, choice, kept, 1)
+    of = found_by(reuse_of("drawn").affinity, choice, kept, 1)
     assert of.single.tolist() == kept.tolist()
     assert of.part.tolist() == [1, 1, 1]
     assert capacity(reuse_of("drawn").affinity, choice, kept, 1).tolist() == [1, 1, 1]
@@ -199,9 +199,9 @@ def test_where_less_is_found_long_sessions_weigh_more() -> None:
 def test_shapes_broadcast() -> None:
     affinity = reuse_of("mooncake").affinity
     kept, servers = np.array([[1e6], [1e7]]), np.array([1.0, 4.0, 8.0])
-    of = found(affinity, Choice.BOTH, kept, servers)
+    of = found_by(affinity, Choice.BOTH, kept, servers)
     assert of.single.shape == of.part.shape == capacity(affinity, Choice.BOTH, kept, servers).shape == (2, 3)
-    alone = found(affinity, Choice.BOTH, 1e7, 8.0)
+    alone = found_by(affinity, Choice.BOTH, 1e7, 8.0)
     assert of.part[1, 2] == float(alone.part)
     assert of.single[1, 2] == float(alone.single)
 

@@ -60,5 +60,5 @@ class CacheReads:
     def exposed_ms(self, computing_ms: Array) -> Array:
         """What of the reads no computation of `computing_ms` hides."""
         first = 1 / self.layers
-        left = np.maximum(self.read_ms - as_array(computing_ms), 0.0)
-        return np.asarray(self.begins_ms + first * self.read_ms + (1 - first) * left)
+        unhidden = np.maximum(self.read_ms - as_array(computing_ms), 0.0)
+        return np.asarray(self.begins_ms + first * self.read_ms + (1 - first) * unhidden)

@@ -170,11 +170,11 @@ def _offloading(island: ServingIsland) -> dict[str, Any]:
     return {
         "kv_connector": OFFLOADING,
         "kv_role": "kv_both",
-        "kv_connector_extra_config": {CPU_BYTES: tier_bytes(island, HOST, rank)} | _told(island),
+        "kv_connector_extra_config": {CPU_BYTES: tier_bytes(island, HOST, rank)} | _block_sizes_told(island),
     }
 
 
-def _told(island: ServingIsland) -> dict[str, bool]:
+def _block_sizes_told(island: ServingIsland) -> dict[str, bool]:
     """That events of offloaded blocks say which tokens they are of, as those of device memory do."""
     return {"self_describing_kv_events": True} if island.events_port else {}
 

@@ -1,7 +1,6 @@
 """What a plan's pools find of their prompts in caches: in device memory and in the tiers below it."""
 
 from planner.domain import Plan, PlannedIsland
-from planner.domain.objective import ObjectiveKind
 from planner.domain.serving.caches.tiers import TIER_NAMES, TierOutlook, TierSize
 from planner.report.kit.quantities import percent, significant
 from planner.report.kit.tables import Column, table_of
@@ -81,7 +80,7 @@ def _sizes(plan: Plan, outlook: TierOutlook) -> DataTable:
 
 def _worth(plan: Plan, outlook: TierOutlook) -> str:
     """One more terabyte on one node beside one more GPU, where both are requests/s."""
-    if plan.scenario.objective.kind.row.unit != ObjectiveKind.RATE.row.unit or plan.scenario.objective.rents:
+    if not plan.scenario.objective.kind.row.plain or plan.scenario.objective.rents:
         return ""
     nodes = sum(count / plan.scenario.inventory.item(gpu).gpu.gpus_per_host for gpu, count in plan.fleet.items())
     steps = [f"{significant(worth / nodes)} from {significant(size)} GB on" for size, worth in outlook.worth_per_tb]
