@@ -116,20 +116,20 @@ class _Past:
         self._histories: dict[int, _History] = {}
         self._limit = _FEWEST_KEPT
 
-    def runs(self, ids: Sequence[int], block_tokens: int, most: int) -> list[_Run]:
-        """The leading blocks that are known, in runs; at most `most` tokens are found."""
+    def runs(self, ids: Sequence[int], block_tokens: int, findable: int) -> list[_Run]:
+        """The leading blocks that are known, in runs; at most `findable` tokens are found."""
         histories, runs, begun = self._histories, list[_Run](), 0
         before: _History | None = None
         for number, block in enumerate(ids):
             history = histories.get(block)
             if history is not before and before is not None:
-                runs.append(_run(before, begun, number, block_tokens, most))
+                runs.append(_run(before, begun, number, block_tokens, findable))
                 begun = number
             before = history
             if history is None:
                 return runs
         if before is not None:
-            runs.append(_run(before, begun, len(ids), block_tokens, most))
+            runs.append(_run(before, begun, len(ids), block_tokens, findable))
         return runs
 
     def use(self, ids: Sequence[int], session: int, end: int) -> None:
@@ -142,12 +142,12 @@ class _Past:
                 then, last = history.then(session, end), history
             histories[block] = then
         if len(histories) > self._limit:
-            self._histories = {b: known for b, known in histories.items() if known.uses[0] > end - self._longest}
+            self._histories = {b: history for b, history in histories.items() if history.uses[0] > end - self._longest}
             self._limit = max(_FEWEST_KEPT, 2 * len(self._histories))
 
 
-def _run(history: _History, begun: int, ended: int, block_tokens: int, most: int) -> _Run:
-    tokens = min(ended * block_tokens, most) - min(begun * block_tokens, most)
+def _run(history: _History, begun: int, ended: int, block_tokens: int, findable: int) -> _Run:
+    tokens = min(ended * block_tokens, findable) - min(begun * block_tokens, findable)
     return _Run(history, tokens, (begun + ended) * block_tokens // 2)
 
 
