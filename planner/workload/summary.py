@@ -25,7 +25,7 @@ would lose how arrivals bunch, and one long stretch the rhythm of the day.
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 from planner.domain import LengthProfile, LengthRange, Question, RequestTrace, Scenario, Workload
 from planner.domain.workload import TraceSummary
 from planner.errors import InputError
-from planner.workload.prefix_reuse import prefix_reuse
-from planner.workload.tallies import RequestTally, length_facts
+from planner.workload.prefix_reuse import CACHE_TOKENS, at_sizes, prefix_reuse, reuse_curves
+from planner.workload.tallies import RequestTally, length_facts, session_facts
 
 _BLOCK = 262_144
 """Requests at a time: what is worked out on the way stays small beside the trace."""
@@ -53,19 +53,32 @@ def summarize(trace: RequestTrace) -> LengthProfile:
     return tally_requests(blocks_of(trace)).profile(trace.name, clock=trace.clock, prefix=prefix_reuse(trace))
 
 
-def describe(requests: RequestTrace | LengthProfile) -> TraceSummary:
-    """All that is shown of a trace: rate and its peaks, lengths, how arrivals bunch, what a prefix cache would find.
-
-    A workload that was summarised before tells what it knows."""
+def lengths_of(requests: RequestTrace | LengthProfile) -> LengthProfile:
+    """Lengths and rate alone, which take little time to count: of a trace without what its prompts share."""
     if isinstance(requests, LengthProfile):
-        return _described(requests)
-    return tally_requests(blocks_of(requests)).summary(
-        requests.name, prefix=prefix_reuse(requests), reading=requests.reading
-    )
+        return requests
+    return tally_requests(blocks_of(requests)).profile(requests.name, clock=requests.clock)
 
 
-def _described(profile: LengthProfile) -> TraceSummary:
+def describe(requests: RequestTrace | LengthProfile, cache_tokens: Sequence[int] = ()) -> TraceSummary:
+    """All that is shown of a trace: rate and its peaks, lengths, how arrivals bunch, sessions, what a prefix cache
+    would find, also one of each of `cache_tokens`.
+
+    A workload that was summarised before tells what it knows; InputError for a cache that its table does not have."""
+    if isinstance(requests, LengthProfile):
+        return _described(requests, tuple(cache_tokens))
+    return profile_and_summary(requests, cache_tokens)[1]
+
+
+def _described(profile: LengthProfile, asked_tokens: tuple[int, ...]) -> TraceSummary:
     counts, n, rate = profile.counts, profile.requests, profile.arrival_rps
+    known = () if profile.prefix is None else profile.prefix.cache_tokens
+    if missing := [tokens for tokens in asked_tokens if tokens not in known]:
+        shown = ", ".join(map(str, known)) or "none"
+        raise InputError(
+            f"Workload {profile.name}: a cache must be one of its table's ({shown} tokens), got {missing[0]}.",
+            hint="Ask a trace with hashes of its blocks, of which any size can be told.",
+        )
     return TraceSummary(
         name=profile.name,
         requests=n,
@@ -77,18 +90,25 @@ def _described(profile: LengthProfile) -> TraceSummary:
         mean_answer=profile.mean_output_tokens,
         longest_answer=profile.max_output_tokens,
         prefix=profile.prefix,
+        asked_tokens=asked_tokens,
         licence=profile.licence,
         citation=profile.citation,
     )
 
 
-def profile_and_summary(trace: RequestTrace) -> tuple[LengthProfile, TraceSummary]:
-    """Both at once, as prefixes of long traces take time."""
-    tally, prefix = tally_requests(blocks_of(trace)), prefix_reuse(trace)
-    return (
-        tally.profile(trace.name, clock=trace.clock, prefix=prefix),
-        tally.summary(trace.name, prefix=prefix, reading=trace.reading),
+def profile_and_summary(trace: RequestTrace, cache_tokens: Sequence[int] = ()) -> tuple[LengthProfile, TraceSummary]:
+    """Both at once, as prefixes of long traces take time; the summary also for caches of `cache_tokens`."""
+    tally = tally_requests(blocks_of(trace))
+    reuse, timed = reuse_curves(trace, sorted({*CACHE_TOKENS, *cache_tokens}))
+    summary = replace(
+        tally.summary(trace.name, reading=trace.reading),
+        prefix=reuse,
+        asked_tokens=tuple(cache_tokens),
+        timed=timed,
+        sessions=None if trace.sessions is None else session_facts(trace.sessions),
     )
+    kept = None if reuse is None else at_sizes(reuse, CACHE_TOKENS)
+    return tally.profile(trace.name, clock=trace.clock, prefix=kept), summary
 
 
 def tally_requests(blocks: Iterable[Requests]) -> RequestTally:

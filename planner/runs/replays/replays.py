@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from planner import files, report
-from planner.domain import LengthProfile, Plan, RequestTrace
+from planner.domain import LengthProfile, Plan, RequestTrace, Scenario
 from planner.domain.arrivals import Failure, ReplaySettings
 from planner.domain.replay import ReplayResult, ReplaySweep
 from planner.errors import InputError
-from planner.files.disk.names import shipped_scenarios
+from planner.files.disk.names import shipped_scenarios, shipped_workloads
 from planner.files.plan.digests import read_sealed, require_schema, sealed_text
 from planner.files.records import load_record, record_document
 from planner.files.tables.traces.forms import TRACES
@@ -91,13 +91,24 @@ def _trace_again(plan: Plan, run: Path | None) -> RequestTrace | None:
     """The requests that the plan's workload was summarised from, where their files lie unchanged."""
     digests = dict(plan.provenance.input_hashes)
     if not any(name.lower().endswith(TRACES) for name in digests):
-        return None
+        return _drawn_again(plan.scenario, digests, run)
     for path in _unchanged(digests, run, _SCENARIOS):
         trace = _trace_behind(path, digests)
         if trace is not None:
             return trace
     traces = map(_trace_in, _unchanged(digests, run, TRACES))
     return next((trace for trace in traces if trace is not None), None)
+
+
+def _drawn_again(scenario: Scenario, digests: dict[str, str], run: Path | None) -> RequestTrace | None:
+    """The sessions that the workload's marginals give, told in a file of their own or in the scenario."""
+    if scenario.workload.prefix is None:
+        return None  # sessions have hashes of their blocks
+    for path in _unchanged(digests, run, _SCENARIOS):
+        trace = _trace_in(path) or _trace_behind(path, digests)
+        if trace is not None and summarize(trace) == scenario.workload:
+            return trace
+    return None
 
 
 def _trace_in(path: Path) -> RequestTrace | None:
@@ -112,7 +123,7 @@ def _trace_in(path: Path) -> RequestTrace | None:
 def _unchanged(digests: dict[str, str], run: Path | None, suffixes: tuple[str, ...]) -> list[Path]:
     """Files with the name and the content of an input of the plan."""
     beside = [] if run is None else [run.absolute(), *list(run.absolute().parents)[:2]]
-    shipped = {path.parent for path in shipped_scenarios().values()}
+    shipped = {path.parent for path in (*shipped_scenarios().values(), *shipped_workloads().values())}
     paths = [folder / name for folder in (Path.cwd(), *beside, *sorted(shipped)) for name in digests]
     fitting = [path for path in dict.fromkeys(paths) if path.name.lower().endswith(suffixes) and path.is_file()]
     return [path for path in fitting if files.input_hash(path).sha256 == digests[path.name]]
