@@ -3,6 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -60,7 +61,7 @@ def test_turns_prompts_and_answers_have_the_means_that_were_told(trace: RequestT
     prompts, answers = np.array(trace.input_tokens), np.array(trace.output_tokens)
     first = [prompts[rows[0]] for rows in sessions]
     assert np.mean(first) == pytest.approx(1000 + 300, abs=4 * 300 / math.sqrt(len(first)))
-    growth = [prompts[b] - prompts[a] for rows in sessions for a, b in zip(rows, rows[1:], strict=False)]
+    growth = [prompts[b] - prompts[a] for rows in sessions for a, b in pairwise(rows)]
     deviation = math.hypot(1.5 * 200, 0.8 * 100)
     assert np.mean(growth) == pytest.approx(200 + 100, abs=4 * deviation / math.sqrt(len(growth)))
     assert np.std(answers) / answers.mean() == pytest.approx(0.8, abs=0.05)
@@ -69,7 +70,7 @@ def test_turns_prompts_and_answers_have_the_means_that_were_told(trace: RequestT
 
 def test_prompts_hold_what_was_said_before(trace: RequestTrace) -> None:
     for rows in turns_of(trace).values():
-        for before, row in zip(rows, rows[1:], strict=False):
+        for before, row in pairwise(rows):
             assert trace.input_tokens[row] > trace.input_tokens[before] + trace.output_tokens[before]
 
 
@@ -77,7 +78,7 @@ def test_pauses_begin_where_answers_end(trace: RequestTrace) -> None:
     pauses = []
     for rows in turns_of(trace).values():
         assert trace.sessions.pause_s[rows[0]] == 0
-        for before, row in zip(rows, rows[1:], strict=False):
+        for before, row in pairwise(rows):
             pause = trace.arrival_s[row] - trace.arrival_s[before] - 0.01 * trace.output_tokens[before]
             assert trace.sessions.pause_s[row] == pytest.approx(pause, abs=1e-6)
             pauses.append(pause)

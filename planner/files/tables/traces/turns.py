@@ -87,7 +87,7 @@ class TurnRows:
     _sessions: "array[int]" = field(default_factory=lambda: array("q"))
     _told: "dict[str, array[float]]" = field(default_factory=dict)
     _faulty: dict[tuple[str, int], str] = field(default_factory=dict)
-    _answered: dict[int, float] = field(default_factory=dict)
+    _latest: dict[int, tuple[int, float]] = field(default_factory=dict)  # turn of a session: its row, and its time
 
     @property
     def any(self) -> bool:
@@ -124,15 +124,20 @@ class TurnRows:
 
     def _with_time(self, number: int, row: _Row) -> _Row:
         session, time = self._sessions[number], time_number(_cell(row, self.arrival))
-        pause, before = self._told[PAUSE][number], self._answered.get(session, math.nan)
         timed = row
-        if not _cell(row, self.arrival) and math.isfinite(pause) and math.isfinite(before):
-            time = before + pause * self._times_in(PAUSE, number)
+        if not _cell(row, self.arrival) and session in self._latest and math.isfinite(self._told[PAUSE][number]):
+            time = self._ended(*self._latest[session]) + self._told[PAUSE][number] * self._times_in(PAUSE, number)
             timed = [*row[: self.arrival], repr(time), *row[self.arrival + 1 :]]
         if session >= 0 and math.isfinite(time):
-            took = self._told[DURATION][number] if DURATION in self._told else math.nan
-            self._answered[session] = time + (0.0 if math.isnan(took) else took * self._times_in(DURATION, number))
+            self._latest[session] = number, time
         return timed
+
+    def _ended(self, number: int, time: float) -> float:
+        """When the answer to a row that came at `time` ended; at once where nothing tells it."""
+        end, took = (self._told[key][number] if key in self._told else math.nan for key in (END, DURATION))
+        if math.isfinite(end):
+            return end
+        return time + took * self._times_in(DURATION, number) if math.isfinite(took) else time
 
     def _times_in(self, key: str, number: int) -> float:
         """Units of the arrivals in one of a column's."""
