@@ -35,7 +35,7 @@ class SessionTurns:
 
     `ids`: the session's number, from 0 on; its requests are its turns, in the order in which they came. `pause_s`:
     seconds from the end of the answer before until the turn comes, in which a user thinks or a tool runs; 0 of first
-    turns.
+    turns. Where a trace tells arrivals alone, they count from the arrival before: `TraceReading.pauses` says so.
     """
 
     ids: Sequence[int]
@@ -99,6 +99,17 @@ class PrefixReuse:
         return tuple(sum(n * x for n, x in zip(self.prompt_tokens, column, strict=True)) / total for column in columns)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedReuse:
+    """Share of all prompts' tokens that a cache finds which drops blocks that nobody used for so many seconds.
+
+    `timeouts_s` ascend, and the shares with them; the cache has no other bound.
+    """
+
+    timeouts_s: tuple[float, ...]
+    shares: tuple[float, ...]
+
+
 class CacheRate(StrEnum):
     """`auto`: hit shares follow from the trace's reuse and the cache that a server has."""
 
@@ -152,7 +163,7 @@ class TraceReading:
 
     `form` in words; `columns`: what, and the column's name; `rows` of the file; `dropped`: why, and how many; `began`:
     the first arrival in UTC, empty where the clock does not tell; `unanswered`: requests that stay without a token of
-    answer; `in_order`: whether rows came in order of arrival.
+    answer; `in_order`: whether rows came in order of arrival; `pauses`: from when to when those of sessions count.
     """
 
     form: str
@@ -164,6 +175,7 @@ class TraceReading:
     unanswered: int = 0
     in_order: bool = True
     parts: tuple[PartReuse, ...] = ()
+    pauses: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,10 +267,24 @@ class ArrivalSeries:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFacts:
+    """How many sessions a trace has, the turns of one, and the pauses before later turns (s)."""
+
+    sessions: int
+    mean_turns: float
+    most_turns: int
+    mean_pause_s: float
+    p50_pause_s: float
+    p90_pause_s: float
+    p99_pause_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSummary:
     """What a trace or a workload says. `mean_rps` is None without a clock or where all requests came at once; windows
     ascend; `simultaneous`: share of requests with the time of the one before. A workload that was summarised before
-    knows neither its peaks and series nor how long single answers are.
+    knows neither its peaks and series nor how long single answers are. `asked_tokens`: sizes of caches that were asked
+    for, among those of `prefix`; `timed`, `sessions`: None where the trace does not tell.
     """
 
     name: str
@@ -275,6 +301,9 @@ class TraceSummary:
     series: ArrivalSeries | None = None
     simultaneous: float = 0.0
     prefix: PrefixReuse | None = None
+    asked_tokens: tuple[int, ...] = ()
+    timed: TimedReuse | None = None
+    sessions: SessionFacts | None = None
     reading: TraceReading | None = None
     licence: str = ""
     citation: str = ""

@@ -1,83 +1,51 @@
-"""What a prefix cache of any size would have found of a trace's prompts.
+"""What a prefix cache would have found of a trace's prompts: of any size, and of any patience with blocks unused.
 
 | symbol | meaning | unit |
 |---|---|---|
-| C | blocks that the cache holds; the least recently used ones go | 1 |
+| C, T | blocks that the cache holds, the least recently used ones go; seconds after which a block unused goes | 1, s |
+| t | place in the order of use: prompts in the order of arrival, the blocks of each from the last to the first | 1 |
+| p(t) | place of the use before, of the same block; -1: there is none | 1 |
+| a | place of the prompt's own first use | 1 |
 | d | blocks used since this one was, each counted once (LRU stack distance) | 1 |
-| m(C) | leading blocks of a prompt, all with d < C | 1 |
+| m(C), m(T) | leading blocks of a prompt, all with d < C; all used at most T seconds before | 1 |
 | s, b | tokens of the prompt, of a block | tokens |
 
-A prompt finds min(b m(C), s - 1) tokens: engines match whole blocks from the first on until one is missing, and take in
-at least one token. Then all its blocks are the last used, the first of them last: engines give up the end of a prompt
-before its beginning. One pass in the order of arrival tells m(C) of every C at once (Mattson 1970): a Fenwick tree over
-the order of use counts d, so a trace of B blocks takes B log B steps: 1 CPU-s for the 288 500 of Mooncake's hour, half
-a minute for 6.4 million of 200 000 requests.
+A prompt finds min(b m, s - 1) tokens: engines match whole blocks from the first on until one is missing, and take in at
+least one token. Then all its blocks are the last used, the first of them last: engines give up the end of a prompt
+before its beginning. Time counts from arrival to arrival.
 
-Memory: 8 bytes a block of the trace, and 0.3 GB at most for the `MOST_BLOCKS` blocks last used; what was used before
-them counts as forgotten. So a cache "without bounds" holds 537 million tokens at 512 a block, 38 TB of a DeepSeek-V3.
-Blocks count whole: engines match pages of 1 to 64 tokens and find up to a block more.
+One pass tells m of every C and every T at once (Mattson 1970). A block's distance is the number of uses between p and a
+that are the first of their block behind p:
+
+    d = #{t < a : p(t) < p} - (p + 1)
+
+as every one of the p + 1 uses up to p has its own p(t) below p. The numbers on the right are counted for all blocks
+together, a bit of p after the other (see `_below`), so a trace of B blocks takes log2 B passes over arrays of B: 13
+CPU-s for 9.6 million blocks of 400 000 requests.
+Without bounds means what it says: nothing is forgotten.
+
+Memory: about 100 bytes a block of the trace while it is worked out. Blocks count whole: engines match pages of 1 to 64
+tokens and find up to a block more.
 """
 
-from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, chain, pairwise
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from planner.domain import PrefixReuse, PromptBlocks, RequestTrace
+from planner.domain.workload import TimedReuse
 
 CACHE_TOKENS = tuple(2**k for k in range(14, 27))
 """From 16 thousand tokens, less than a prompt may have, to 67 million, what a rack with host memory keeps."""
 
-MOST_BLOCKS = 2**20
-_FEWEST_PLACES = 4096
+TIMEOUTS_S = (10.0, 60.0, 300.0, 3600.0)
+"""From what device memory may keep to what the longest lived caches of providers do."""
+
 _PARTS = 1_000_000  # of a share; more would say what no trace knows
 
-
-class UseOrder:
-    """Blocks in the order of their last use, the `limit` last of them."""
-
-    def __init__(self, limit: int = MOST_BLOCKS) -> None:
-        self._limit = limit
-        self._places: dict[int, int] = {}  # in the order of use, as a block that is used again is put in anew
-        self._tree: list[int] = []
-        self._last = 0
-        self._renumber()
-
-    def depth(self, block: int) -> int | None:
-        """How many blocks were used since this one was; None of a block that is new or forgotten."""
-        place = self._places.get(block)
-        if place is None:
-            return None
-        tree, before = self._tree, 0
-        while place:
-            before += tree[place]
-            place &= place - 1
-        return len(self._places) - before
-
-    def use(self, block: int) -> None:
-        """Make the block the one last used."""
-        place = self._places.pop(block, 0)
-        if place:
-            self._add(place, -1)
-        if self._last + 1 >= len(self._tree):
-            self._renumber()
-        self._last += 1
-        self._places[block] = self._last
-        self._add(self._last, 1)
-
-    def _add(self, place: int, change: int) -> None:
-        tree, end = self._tree, len(self._tree)
-        while place < end:
-            tree[place] += change
-            place += place & -place
-
-    def _renumber(self) -> None:
-        """Places 1, 2, ... in the order of use, with room for as many more."""
-        blocks = list(self._places)[-self._limit :]
-        self._places = {block: place for place, block in enumerate(blocks, start=1)}
-        self._last = live = len(blocks)
-        room = max(_FEWEST_PLACES, 2 * live)
-        self._tree = [max(0, min(place, live) - (place & (place - 1))) for place in range(room + 1)]
+Places = NDArray[np.int64]
 
 
 def prefix_reuse(trace: RequestTrace, cache_tokens: Sequence[int] = CACHE_TOKENS) -> PrefixReuse | None:
@@ -85,45 +53,137 @@ def prefix_reuse(trace: RequestTrace, cache_tokens: Sequence[int] = CACHE_TOKENS
 
     None of a trace without hashes of its blocks. Requests are in the order of arrival.
     """
-    blocks = trace.blocks
-    if blocks is None:
-        return None
-    sizes = [tokens // blocks.block_tokens for tokens in cache_tokens]
-    prompt_tokens: defaultdict[int, int] = defaultdict(int)
-    cached: defaultdict[int, list[int]] = defaultdict(lambda: [0] * (len(sizes) + 1))
-    order = UseOrder()
-    for prompt, ids in zip(trace.input_tokens, _by_request(blocks), strict=True):
-        row = int(prompt).bit_length() - 1
-        prompt_tokens[row] += int(prompt)
-        sums = cached[row]
-        for column, matched in enumerate(accumulate(_matched(order, ids, sizes))):
-            sums[column] += min(matched * blocks.block_tokens, int(prompt) - 1)
-    rows = sorted(prompt_tokens)
+    return None if trace.blocks is None else _by_size(_Leading.of(trace, trace.blocks), cache_tokens)
+
+
+def reuse_curves(
+    trace: RequestTrace, cache_tokens: Sequence[int] = CACHE_TOKENS
+) -> tuple[PrefixReuse | None, TimedReuse | None]:
+    """Hit shares by size as `prefix_reuse` has them, and by time unused, of one pass. None without hashes; the second
+    also where all requests came at once."""
+    if trace.blocks is None:
+        return None, None
+    leading, times = _Leading.of(trace, trace.blocks), np.asarray(trace.arrival_s, dtype=float)
+    timed = _by_time(leading, times, TIMEOUTS_S) if np.ptp(times) > 0 else None
+    return _by_size(leading, cache_tokens), timed
+
+
+def at_sizes(reuse: PrefixReuse, cache_tokens: Sequence[int]) -> PrefixReuse:
+    """The columns of these sizes, which it must have, and that without bounds."""
+    columns = [*(reuse.cache_tokens.index(tokens) for tokens in cache_tokens), len(reuse.cache_tokens)]
+    shares = tuple(tuple(row[column] for column in columns) for row in reuse.shares)
+    return replace(reuse, cache_tokens=tuple(cache_tokens), shares=shares)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Leading:
+    """Blocks that came before, of each prompt the first ones up to one that did not, in the order of prompts.
+
+    `prompts`: tokens of all prompts; `request`: whose block it is; `last_used_by`: the request that used it last;
+    `distance`: blocks used since.
+    """
+
+    block_tokens: int
+    prompts: Places
+    request: NDArray[np.int32]
+    last_used_by: NDArray[np.int32]
+    distance: Places
+
+    @classmethod
+    def of(cls, trace: RequestTrace, blocks: PromptBlocks) -> "_Leading":
+        ends = np.asarray(blocks.ends, dtype=np.int64)
+        starts = np.concatenate((np.zeros(1, dtype=np.int64), ends[:-1]))
+        owner = np.repeat(np.arange(len(ends), dtype=np.int32), ends - starts)
+        in_use = starts[owner] + ends[owner] - 1 - np.arange(len(owner))  # its own inverse
+        before = _uses_before(np.asarray(blocks.ids, dtype=np.int64)[in_use])
+        last = before[in_use]
+        while len(again := np.flatnonzero(last >= starts[owner])):
+            last[again] = before[last[again]]  # an id that stands twice in a prompt
+        places = _at_front(last >= 0, starts, ends, owner)
+        last, request = last[places], owner[places]
+        return cls(
+            block_tokens=blocks.block_tokens,
+            prompts=np.asarray(trace.input_tokens, dtype=np.int64),
+            request=request,
+            last_used_by=owner[last],
+            distance=_below(before, starts[request], last) - (last + 1),
+        )
+
+    def found(self, first_column: Places, columns: int) -> Iterator[Places]:
+        """Tokens that every prompt finds, for one column after the other; a block is found from `first_column` on."""
+        until_here = np.maximum.accumulate(self.request * np.int64(columns + 1) + first_column) % (columns + 1)
+        for column in range(columns):
+            matched = np.bincount(self.request[until_here <= column], minlength=len(self.prompts))
+            yield np.minimum(matched * self.block_tokens, self.prompts - 1)
+
+
+def _by_size(leading: _Leading, cache_tokens: Sequence[int]) -> PrefixReuse:
+    row_of = np.frexp(leading.prompts)[1] - 1
+    rows, row_of = np.unique(row_of, return_inverse=True)
+    totals = _sums(leading.prompts, row_of, len(rows))
+    sizes = [tokens // leading.block_tokens for tokens in cache_tokens]
+    first_column = np.searchsorted(sizes, leading.distance, side="right")
+    columns = [_sums(tokens, row_of, len(rows)) for tokens in leading.found(first_column, len(sizes) + 1)]
     return PrefixReuse(
-        block_tokens=blocks.block_tokens,
+        block_tokens=leading.block_tokens,
         cache_tokens=tuple(cache_tokens),
-        starts=tuple(2**row for row in rows),
-        prompt_tokens=tuple(prompt_tokens[row] for row in rows),
-        shares=tuple(tuple(_share(tokens, prompt_tokens[row]) for tokens in cached[row]) for row in rows),
+        starts=tuple(2 ** int(row) for row in rows),
+        prompt_tokens=tuple(totals),
+        shares=tuple(tuple(_share(tokens[row], total) for tokens in columns) for row, total in enumerate(totals)),
     )
 
 
-def _by_request(blocks: PromptBlocks) -> Iterator[Sequence[int]]:
-    return (blocks.ids[start:end] for start, end in pairwise(chain((0,), blocks.ends)))
+def _by_time(leading: _Leading, arrival_s: NDArray[np.float64], timeouts_s: Sequence[float]) -> TimedReuse:
+    unused_s = arrival_s[leading.request] - arrival_s[leading.last_used_by]
+    first_column = np.searchsorted(timeouts_s, unused_s, side="left")
+    total = int(leading.prompts.sum())
+    shares = (_share(int(tokens.sum()), total) for tokens in leading.found(first_column, len(timeouts_s)))
+    return TimedReuse(timeouts_s=tuple(timeouts_s), shares=tuple(shares))
 
 
-def _matched(order: UseOrder, ids: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Leading blocks that a cache of each size finds and the next smaller one does not; then they are all used."""
-    matched, deepest = [0] * (len(sizes) + 1), 0
-    for block in ids:
-        depth = order.depth(block)
-        if depth is None:
-            break
-        deepest = max(deepest, depth)
-        matched[bisect_right(sizes, deepest)] += 1
-    for block in reversed(ids):
-        order.use(block)
-    return matched
+def _sums(tokens: Places, row_of: Places, rows: int) -> list[int]:
+    sums = np.zeros(rows, dtype=np.int64)
+    np.add.at(sums, row_of, tokens)
+    return [int(value) for value in sums]
+
+
+def _uses_before(ids: Places) -> Places:
+    """Place of the use before, of the same id; -1: there is none."""
+    order = np.argsort(ids, kind="stable")
+    is_again = ids[order[1:]] == ids[order[:-1]]
+    before = np.full(len(ids), -1, dtype=np.int64)
+    before[order[1:][is_again]] = order[:-1][is_again]
+    return before
+
+
+def _at_front(came_before: NDArray[np.bool_], starts: Places, ends: Places, owner: NDArray[np.int32]) -> Places:
+    """Places of the blocks that came before, as all in front of them in their prompt did."""
+    new = np.flatnonzero(~came_before)
+    first_new = np.append(new, len(owner))[np.searchsorted(new, starts)]
+    return np.flatnonzero(np.arange(len(owner)) < np.minimum(first_new, ends)[owner])
+
+
+def _below(values: Places, ends: Places, limits: Places) -> Places:
+    """How many of the first `ends[k]` values are below `limits[k]`, for every k. Values from -1 on, limits from 0 on.
+
+    Values are put in order bit by bit, the highest first, so that those with the bits that a limit has so far stand
+    next to each other, from `low` up to `high`; of these the ones with a 0 where the limit has a 1 are below it. This
+    is a wavelet matrix (Claude, Navarro and Ordonez, Information Systems 47, 2015), built and asked a level at a time.
+    """
+    kept, limit = (values + 1).astype(np.int32), (limits + 1).astype(np.int32)
+    low, high = np.zeros(len(ends), dtype=np.int32), ends.astype(np.int32)
+    below = np.zeros(len(ends), dtype=np.int64)
+    for bit in reversed(range(len(values).bit_length())):
+        is_zero = (kept >> bit) & 1 == 0
+        zeros = np.zeros(len(kept) + 1, dtype=np.int32)
+        np.cumsum(is_zero, out=zeros[1:])
+        low_zeros, high_zeros = zeros[low], zeros[high]
+        has_one = (limit >> bit) & 1 == 1
+        below[has_one] += (high_zeros - low_zeros)[has_one]
+        low = np.where(has_one, zeros[-1] + low - low_zeros, low_zeros)
+        high = np.where(has_one, zeros[-1] + high - high_zeros, high_zeros)
+        kept = np.concatenate((kept[is_zero], kept[~is_zero]))
+    return below
 
 
 def _share(tokens: int, of_tokens: int) -> float:

@@ -34,8 +34,8 @@ from planner.domain import LengthProfile, LengthRange, PrefixReuse, Question, Re
 from planner.domain.workload import TraceSummary
 from planner.errors import InputError
 from planner.workload.prefix_affinity import prefix_affinity
-from planner.workload.prefix_reuse import prefix_reuse
-from planner.workload.tallies import RequestTally, length_facts
+from planner.workload.prefix_reuse import CACHE_TOKENS, at_sizes, prefix_reuse, reuse_curves
+from planner.workload.tallies import RequestTally, length_facts, session_facts
 
 _BLOCK = 262_144
 """Requests at a time: what is worked out on the way stays small beside the trace."""
@@ -54,19 +54,32 @@ def summarize(trace: RequestTrace) -> LengthProfile:
     return tally_requests(blocks_of(trace)).profile(trace.name, clock=trace.clock, prefix=_reuse(trace))
 
 
-def describe(requests: RequestTrace | LengthProfile) -> TraceSummary:
-    """All that is shown of a trace: rate and its peaks, lengths, how arrivals bunch, what a prefix cache would find.
-
-    A workload that was summarised before tells what it knows."""
+def lengths_of(requests: RequestTrace | LengthProfile) -> LengthProfile:
+    """Lengths and rate alone, which take little time to count: of a trace without what its prompts share."""
     if isinstance(requests, LengthProfile):
-        return _described(requests)
-    return tally_requests(blocks_of(requests)).summary(
-        requests.name, prefix=prefix_reuse(requests), reading=requests.reading
-    )
+        return requests
+    return tally_requests(blocks_of(requests)).profile(requests.name, clock=requests.clock)
 
 
-def _described(profile: LengthProfile) -> TraceSummary:
+def describe(requests: RequestTrace | LengthProfile, cache_tokens: Sequence[int] = ()) -> TraceSummary:
+    """All that is shown of a trace: rate and its peaks, lengths, how arrivals bunch, sessions, what a prefix cache
+    would find, also one of each of `cache_tokens`.
+
+    A workload that was summarised before tells what it knows; InputError for a cache that its table does not have."""
+    if isinstance(requests, LengthProfile):
+        return _described(requests, tuple(cache_tokens))
+    return profile_and_summary(requests, cache_tokens)[1]
+
+
+def _described(profile: LengthProfile, asked_tokens: tuple[int, ...]) -> TraceSummary:
     counts, n, rate = profile.counts, profile.requests, profile.arrival_rps
+    sizes = () if profile.prefix is None else profile.prefix.cache_tokens
+    if missing := [tokens for tokens in asked_tokens if tokens not in sizes]:
+        shown = ", ".join(map(str, sizes)) or "none"
+        raise InputError(
+            f"Workload {profile.name}: a cache must be one of its table's ({shown} tokens), got {missing[0]}.",
+            hint="Ask a trace with hashes of its blocks, of which any size can be told.",
+        )
     return TraceSummary(
         name=profile.name,
         requests=n,
@@ -78,18 +91,25 @@ def _described(profile: LengthProfile) -> TraceSummary:
         mean_answer=profile.mean_output_tokens,
         longest_answer=profile.max_output_tokens,
         prefix=profile.prefix,
+        asked_tokens=asked_tokens,
         licence=profile.licence,
         citation=profile.citation,
     )
 
 
-def profile_and_summary(trace: RequestTrace) -> tuple[LengthProfile, TraceSummary]:
-    """Both at once, as prefixes of long traces take time."""
-    tally, prefix = tally_requests(blocks_of(trace)), _reuse(trace)
-    return (
-        tally.profile(trace.name, clock=trace.clock, prefix=prefix),
-        tally.summary(trace.name, prefix=prefix, reading=trace.reading),
+def profile_and_summary(trace: RequestTrace, cache_tokens: Sequence[int] = ()) -> tuple[LengthProfile, TraceSummary]:
+    """Both at once, as prefixes of long traces take time; the summary also for caches of `cache_tokens`."""
+    tally = tally_requests(blocks_of(trace))
+    reuse, timed = reuse_curves(trace, sorted({*CACHE_TOKENS, *cache_tokens}))
+    summary = replace(
+        tally.summary(trace.name, reading=trace.reading),
+        prefix=reuse,
+        asked_tokens=tuple(cache_tokens),
+        timed=timed,
+        sessions=None if trace.sessions is None else session_facts(trace.sessions),
     )
+    usual = None if reuse is None else replace(at_sizes(reuse, CACHE_TOKENS), affinity=prefix_affinity(trace))
+    return tally.profile(trace.name, clock=trace.clock, prefix=usual), summary
 
 
 def _reuse(trace: RequestTrace) -> PrefixReuse | None:

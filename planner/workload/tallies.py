@@ -34,7 +34,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.domain import CountDispersion, LengthProfile, PrefixReuse
-from planner.domain.workload import ArrivalSeries, LengthFacts, PeakRate, TraceReading, TraceSummary
+from planner.domain.workload import (
+    ArrivalSeries,
+    LengthFacts,
+    PeakRate,
+    SessionFacts,
+    SessionTurns,
+    TraceReading,
+    TraceSummary,
+)
 from planner.errors import InputError
 
 FEWEST_WINDOWS = 10
@@ -152,10 +160,8 @@ class RequestTally:
             counts=self._dispersion(),
         )
 
-    def summary(
-        self, name: str, *, prefix: PrefixReuse | None = None, reading: TraceReading | None = None
-    ) -> TraceSummary:
-        """All that is shown of a trace."""
+    def summary(self, name: str, *, reading: TraceReading | None = None) -> TraceSummary:
+        """All that is shown of a trace but how its requests hang together."""
         counts = self._dispersion()
         fitting = [window for window in PEAK_WINDOWS_S if window <= self._span_s]
         return TraceSummary(
@@ -172,7 +178,6 @@ class RequestTally:
             mean_answer=self._answer_tokens.total() / self.requests,
             longest_answer=max(self._answers),
             answers=length_facts(self._answers),
-            prefix=prefix,
             reading=reading,
         )
 
@@ -309,6 +314,25 @@ def length_facts(counts: Mapping[int, float]) -> LengthFacts:
         p99=p99,
         most=lengths[-1],
         bins=tuple((start, end, requests / n) for start, end, requests in _bins(lengths, counts)),
+    )
+
+
+def session_facts(turns: SessionTurns) -> SessionFacts:
+    """Turns of a session and pauses before later ones, percentiles between two values told from both."""
+    ids, pauses = np.asarray(turns.ids, dtype=np.int64), np.asarray(turns.pause_s, dtype=float)
+    counts = np.bincount(ids)
+    is_later = np.ones(len(ids), dtype=bool)
+    is_later[np.unique(ids, return_index=True)[1]] = False
+    later = pauses[is_later] if is_later.any() else np.zeros(1)
+    p50, p90, p99 = (float(value) for value in np.percentile(later, (50, 90, 99)))
+    return SessionFacts(
+        sessions=len(counts),
+        mean_turns=len(ids) / len(counts),
+        most_turns=int(counts.max()),
+        mean_pause_s=float(later.mean()),
+        p50_pause_s=p50,
+        p90_pause_s=p90,
+        p99_pause_s=p99,
     )
 
 

@@ -36,7 +36,8 @@ MAY_IMPORT = {
     "milp": frozenset({"domain", "errors"}),
     "processes": frozenset({"errors", "processes"}),
     "domain": LEAVES,
-    "files": LEAVES | {"files", "processes.interrupts"},
+    # a workload file may tell marginals to draw sessions from
+    "files": LEAVES | {"files", "processes.interrupts", "workload.sessions"},
     **{stage: LEAVES | {stage} for stage in STAGES},
     # the public functions take shipped names, too; measured kernels are tables beside them, read when first asked for
     "cost": LEAVES | {"cost", "files.catalog", "files.kernels"},

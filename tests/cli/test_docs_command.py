@@ -180,7 +180,7 @@ def test_every_key_of_a_gpu_stands_in_the_reference() -> None:
 def test_every_key_of_a_workload_stands_in_the_reference() -> None:
     known = {
         key
-        for kind in ("lengths", "normal", "trace")
+        for kind in ("lengths", "normal", "trace", "sessions")
         for key in refused(workload_from_document, Section({"kind": kind, "bogus": 1}, file="w"), Path())
     }
     assert known == set(keys_below("workload", ""))

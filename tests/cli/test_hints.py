@@ -50,6 +50,8 @@ SERVES: dict[str, str] = {
     "files/plan/watch_folders.py": "watch",
     "files/scenario/settings.py": "--set",
     "files/tables/rates.py": "schedule",
+    "files/tables/traces/json_rows.py": "workload summarize, workload show, workload sample",
+    "files/tables/traces/turns.py": "workload summarize, workload show, workload sample",
     "placement/clusters/imported_nodes.py": "cluster import",
     "placement/flextopo.py": "cluster import",
     "plans/observed/": "observe",

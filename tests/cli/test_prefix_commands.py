@@ -7,7 +7,10 @@ import pytest
 import yaml
 from command_line import TINY, Command
 
+from planner.domain import RequestTrace
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE
+from planner.files.plan.runs import load_run
+from planner.runs.replays.replays import trace_of
 
 ROWS = [
     {
@@ -38,6 +41,53 @@ def test_a_summary_tells_what_caches_find(planner: Command, hashed: Path) -> Non
     assert list(answer.json)[-1] == "cached_at_without_bounds"
     assert yaml.safe_load(Path("hashed.yaml").read_text())["prefix"]["block_tokens"] == 512
     assert "found by a cache of 16K" in planner("workload", "summarize", hashed, "--time-unit", "ms", "--force").out
+
+
+def test_show_says_what_a_cache_of_an_asked_size_finds(planner: Command, hashed: Path) -> None:
+    asked = ("--cache-tokens", "1600", "--cache-tokens", "700")
+    answer = planner("workload", "show", hashed, "--time-unit", "ms", *asked, "--json")
+    assert answer.status == EXIT_DONE
+    assert answer.json["cached_at_700_tokens"] <= answer.json["cached_at_1600_tokens"]
+    # every id of 40 requests in 39 s comes again within 12 s, and half of the first ones within 2 s
+    shares = {row["timeout_s"]: row["share"] for row in answer.json["cached_by_timeout"]}
+    assert 0 < shares[10.0] <= shares[60.0] == answer.json["cached_at_without_bounds"]
+    shown = planner("workload", "show", hashed, "--time-unit", "ms", *asked).out
+    for words in ("found by a cache of 1K", "found by a cache of 2K", "found if blocks unused for 10 s go", "16K  "):
+        assert words in shown
+    assert "found by a cache of 16K" not in shown
+    refused = planner("workload", "show", "mooncake-conversation", "--cache-tokens", "5")
+    assert refused.status == EXIT_BAD_INPUT
+    assert "mooncake-conversation: a cache must be one of its table's (16384" in refused.err
+
+
+SESSIONS = """kind: sessions
+name: drawn
+sessions_per_s: 0.5
+span_s: 200
+turns: {mean: 3}
+message_tokens: {mean: 900}
+answer_tokens: {mean: 50}
+pause_s: {mean: 5}
+"""
+
+
+def test_sessions_of_marginals_go_where_traces_go(planner: Command, here: Path) -> None:
+    """A plan made of them is replayed with them, as long as the marginals are those that it was made of."""
+    (here / "drawn.yaml").write_text(SESSIONS)
+    shown = planner("workload", "show", "drawn.yaml", "--json").json
+    assert shown["sessions"]["mean_pause_s"] == pytest.approx(5)
+    for place, workload in (("file", "drawn.yaml"), ("inline", yaml.safe_load(SESSIONS))):
+        document = yaml.safe_load(TINY) | {"workload": workload, "search": {"method": "random", "iterations": 1}}
+        (here / f"{place}.yaml").write_text(yaml.safe_dump(document))
+        assert planner("plan", f"{place}.yaml", "--out", place).status == EXIT_DONE
+        plan = load_run(here / place)
+        trace = trace_of(plan, None, here / place)
+        assert isinstance(trace, RequestTrace)
+        assert len(trace.arrival_s) == shown["requests"]
+        assert trace.sessions is not None
+        changed = here / ("drawn.yaml" if place == "file" else "inline.yaml")
+        changed.write_text(changed.read_text().replace("900", "901"))
+        assert trace_of(plan, None, here / place) is plan.scenario.workload
 
 
 def test_ids_of_other_blocks_are_refused_with_what_to_give(planner: Command, hashed: Path) -> None:

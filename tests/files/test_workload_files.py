@@ -129,6 +129,7 @@ def test_unknown_names_list_the_shipped(refused: Refused) -> None:
     refused(lambda: load_workload("azure-code"), "azure-code", hint="Did you mean azure-code-2023")
     refused(lambda: load_workload("azure-code"), hint="normal-500-2000")
     assert set(shipped_workloads()) == {
+        "agents",
         "azure-code-2023",
         "azure-conv-2023",
         "mooncake-conversation",

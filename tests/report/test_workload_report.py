@@ -99,6 +99,7 @@ def test_the_figure_has_a_panel_a_subject(summary: TraceSummary) -> None:
         "Lengths, by powers of two",
         "How arrivals bunch: variance over mean of counts",
         "Share of prompt tokens that one prefix cache would find",
+        "Share of prompt tokens found where unused blocks are dropped",
     ]
     plain = describe(load_workload("normal-500-2000"))
     assert [axes.get_ylabel() for axes in workload_figure(plain).axes] == ["tokens, from"]
@@ -109,7 +110,7 @@ def test_the_page_holds_the_numbers_of_its_charts(summary: TraceSummary) -> None
     page = workload_page(summary, "made by a test")
     assert page.verdict.startswith("600 requests at 0.166 a second over 60.08 minutes")
     charts = {block.name: block for section in page.sections for block in section.blocks if isinstance(block, Chart)}
-    assert set(charts) == {"rate", "bunching", "length-bins", "reuse"}
+    assert set(charts) == {"rate", "bunching", "length-bins", "reuse", "timeouts"}
     assert sum(int(row[1] or 0) for row in charts["rate"].table.rows) == 600
     assert [row[2] for row in charts["rate"].table.rows] == [round(y, 4) for y in charts["rate"].traces[0]["y"][:-1]]
     assert [row[1] for row in charts["bunching"].table.rows] == charts["bunching"].traces[0]["y"]

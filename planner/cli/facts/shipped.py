@@ -75,9 +75,9 @@ def _show_gpu(gpu: "GpuSpec") -> None:
 def workloads(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
     """List the shipped workloads; a scenario may also name a workload file or a trace CSV."""
     from planner import files
+    from planner.workload import lengths_of
 
-    profiles = [files.load_workload(name) for name in files.shipped_workloads()]
-    rows = [_workload_row(profile) for profile in profiles if isinstance(profile, LengthProfile)]
+    rows = [_workload_row(lengths_of(files.load_workload(name))) for name in files.shipped_workloads()]
     columns = ("name", "requests", "mean_input_tokens", "longest_prompt", "mean_output_tokens", "max_output_tokens",
                "arrival_rps", "burstiness", "licence")  # fmt: skip
     if json:

@@ -172,19 +172,23 @@ def summarize_trace(
 def show_workload(
     workload: Annotated[str, typer.Argument(help="A shipped name, a workload file, or a trace.")],
     *,
+    cache_tokens: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Say what a prefix cache of so many tokens would find; may be repeated."),
+    ] = None,
     flags: TraceFlags,
     picture: Picture = None,
     html: Html = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Show what a workload or a trace is like: rate and peaks, lengths, how arrivals bunch, prefix reuse."""
+    """Show what a workload or a trace is like: rate and peaks, lengths, how arrivals bunch, sessions, prefix reuse."""
     options = flags.read(Path(workload))
     from planner import files
     from planner.runs.workloads import summary_of
 
     _require_free(force, picture, html)
-    summary = summary_of(workload, options)
+    summary = summary_of(workload, options, sorted(set(cache_tokens or ())))
     files.write_files(_drawn(summary, picture, html), force=force)
     if json:
         screen.show_json({"workload": summary.name, **_document(summary)})

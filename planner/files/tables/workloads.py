@@ -5,6 +5,8 @@
     kind: normal     mean, standard_deviation, low, high                 (truncated normal over whole lengths)
     kind: trace      file, and perhaps time_unit, columns, block_tokens, name, where, drop, from, to, last
                      (requests in a file, see `planner/files/tables/traces`)
+    kind: sessions   sessions_per_s, span_s, turns, messages, answers, pauses ...
+                     (drawn from marginals, see `planner/workload/sessions.py`)
 
 `output_tokens` is the mean answer to prompts of that length. `prefix` (see `prefix_tables`) tells of lengths how their
 prompts begin alike, `counts` (see `count_tables`) how arrivals bunch.
@@ -38,6 +40,7 @@ from planner.files.tables.traces.clocks import TimeUnit
 from planner.files.tables.traces.forms import TRACES, holds_requests
 from planner.files.tables.traces.options import trace_options
 from planner.files.tables.traces.reader import read_trace, read_with
+from planner.workload.sessions import SessionMarginals, Spread, SystemPrompts, draw_sessions
 
 _COMMON_KEYS = ("name", "kind", "licence", "citation", "source", "mean_output_tokens", "max_output_tokens")
 _LENGTHS_KEYS = (*_COMMON_KEYS, "requests", "arrival_rps", "burstiness", "clock", "lengths", "prefix", "counts")
@@ -45,7 +48,14 @@ _NORMAL_KEYS = (*_COMMON_KEYS, "mean", "standard_deviation", "low", "high")
 _TRACE_KEYS = (
     "name", "kind", "file", "time_unit", "columns", "block_tokens", "where", "drop", "from", "to", "last",
 )  # fmt: skip
+_SESSIONS_KEYS = (
+    "name", "kind", "licence", "citation", "source", "sessions_per_s", "span_s", "turns", "first_message_tokens",
+    "message_tokens", "answer_tokens", "answer_s_per_token", "pause_s", "tool_pause_s", "tool_share", "system_prompt",
+    "most_tokens", "block_tokens", "seed",
+)  # fmt: skip
 _LONGEST_NORMAL = 1_000_000
+_MOST_TURNS, _MOST_PROMPTS, _MOST_CV = 100_000, 100_000, 1000
+_LONGEST_S, _MOST_PER_S = 31_536_000, 1_000_000
 
 
 def load_workload(name_or_path: str, base: Path | None = None) -> LengthProfile | RequestTrace:
@@ -90,9 +100,11 @@ def files_of_workload(path: Path) -> tuple[Path, ...]:
 def workload_from_document(document: Section, base: Path) -> tuple[LengthProfile | RequestTrace, tuple[InputHash, ...]]:
     """The profile that a workload document describes, or the requests of the trace that it names relative to `base`;
     and the files that were read."""
-    kind = document.one_of("kind", ("lengths", "normal", "trace"))
+    kind = document.one_of("kind", ("lengths", "normal", "trace", "sessions"))
     if kind == "trace":
         return _trace(document, base)
+    if kind == "sessions":
+        return draw_sessions(_marginals(document)), ()
     return _normal_profile(document) if kind == "normal" else _lengths_profile(document), ()
 
 
@@ -115,6 +127,56 @@ def _trace(document: Section, base: Path) -> tuple[RequestTrace, tuple[InputHash
         )
         trace = read_with(path, options)
         return replace(trace, name=name or trace.name), (input_hash(path),)
+
+
+def _marginals(document: Section) -> SessionMarginals:
+    document.allow_only(*_SESSIONS_KEYS)
+    turns, system = document.section("turns"), document.section("system_prompt", optional=True)
+    turns.allow_only("mean", "spread")
+    system.allow_only("tokens", "distinct", "zipf")
+    for key in ("licence", "citation", "source"):
+        document.text(key, default="")
+    is_geometric = turns.one_of("spread", ("geometric", "none"), default="geometric") == "geometric"
+    mean_turns = turns.number("mean", low=1, high=_MOST_TURNS)
+    if not is_geometric and not mean_turns.is_integer():
+        raise turns.fault("mean", "a whole number where all sessions have as many turns")
+    tool_share = document.number("tool_share", default=0.0, low=0, high=1)
+    message = _spread(document, "message_tokens", MOST_TOKENS)
+    pause = _spread(document, "pause_s", _LONGEST_S)
+    system_tokens = system.integer("tokens", default=0, low=0, high=MOST_TOKENS)
+    return SessionMarginals(
+        name=document.name("name"),
+        sessions_per_s=document.number("sessions_per_s", above=0, high=_MOST_PER_S),
+        span_s=document.number("span_s", above=0, high=_LONGEST_S),
+        mean_turns=mean_turns,
+        is_geometric=is_geometric,
+        first_message=_spread(document, "first_message_tokens", MOST_TOKENS, message),
+        message=message,
+        answer=_spread(document, "answer_tokens", MOST_TOKENS),
+        pause=pause,
+        tool_pause=_spread(document, "tool_pause_s", _LONGEST_S, None if tool_share > 0 else pause),
+        tool_share=tool_share,
+        system=SystemPrompts(
+            tokens=system_tokens,
+            distinct=system.integer("distinct", default=1, low=1, high=_MOST_PROMPTS),
+            zipf=system.number("zipf", default=1.0, low=0, high=10),
+        ),
+        answer_s_per_token=document.number("answer_s_per_token", default=0.02, low=0, high=10),
+        most_tokens=document.integer("most_tokens", default=MOST_TOKENS, low=system_tokens + 2, high=MOST_TOKENS),
+        block_tokens=document.integer("block_tokens", default=BLOCK_TOKENS, low=1, high=MOST_TOKENS),
+        seed=document.integer("seed", default=0, low=0),
+    )
+
+
+def _spread(document: Section, key: str, most: float, default: Spread | None = None) -> Spread:
+    """A mean and a coefficient of variation; `default` where the key may be left out."""
+    if default is not None and key not in document:
+        return default
+    section = document.section(key)
+    section.allow_only("mean", "cv")
+    return Spread(
+        mean=section.number("mean", above=0, high=most), cv=section.number("cv", default=0.0, low=0, high=_MOST_CV)
+    )
 
 
 def _values(where: Section, key: str) -> tuple[str, ...]:

@@ -5,9 +5,9 @@ from dataclasses import asdict
 from typing import Any
 
 from planner.domain import LengthProfile, PrefixReuse, RequestTrace
-from planner.domain.workload import LengthFacts, TraceReading, TraceSummary
+from planner.domain.workload import LengthFacts, TimedReuse, TraceReading, TraceSummary
 from planner.report.kit.tables import Frame, tabled
-from planner.report.workload.words import duration, working_set
+from planner.report.workload.words import duration, tokens_text, working_set
 
 
 def workload_document(summary: TraceSummary) -> dict[str, object]:
@@ -25,6 +25,8 @@ def workload_document(summary: TraceSummary) -> dict[str, object]:
         "burstiness": summary.burstiness,
         "dispersion": [{"window_s": window, "variance_over_mean": value} for window, value in summary.dispersion],
         **({} if summary.reading is None else _reading(summary.reading)),
+        **({} if summary.sessions is None else {"sessions": asdict(summary.sessions)}),
+        **({} if summary.timed is None else _cached_in_time(summary.timed)),
         **({} if summary.prefix is None else _cached(summary.prefix)),
     }
 
@@ -43,6 +45,7 @@ def _reading(reading: TraceReading) -> dict[str, object]:
         "rows_left_out": dict(reading.dropped),
         "unanswered": reading.unanswered,
         "rows_in_order": reading.in_order,
+        **({"pauses": reading.pauses} if reading.pauses else {}),
         **({"parts": [asdict(part) for part in reading.parts]} if reading.parts else {}),
     }
 
@@ -52,6 +55,12 @@ def _cached(prefix: PrefixReuse) -> dict[str, object]:
     sizes = [*(f"{tokens}_tokens" for tokens in prefix.cache_tokens), "without_bounds"]
     shares = {f"cached_at_{size}": round(share, 4) for size, share in zip(sizes, prefix.mean_shares, strict=True)}
     return {"working_set_tokens": working_set(prefix)[0], **shares}
+
+
+def _cached_in_time(timed: TimedReuse) -> dict[str, object]:
+    """Shares that a cache would have found which drops blocks after so many seconds unused."""
+    rows = zip(timed.timeouts_s, timed.shares, strict=True)
+    return {"cached_by_timeout": [{"timeout_s": timeout, "share": round(share, 4)} for timeout, share in rows]}
 
 
 _LEVELS = "▁▂▃▄▅▆▇█"
@@ -66,6 +75,12 @@ def picture(summary: TraceSummary) -> str:
     lines += ["", "prompts (tokens)", *_bars(summary.prompts)]
     if summary.answers is not None:
         lines += ["", "answers (tokens)", *_bars(summary.answers)]
+    if summary.prefix is not None:
+        lines += [
+            "",
+            "prompt tokens that a prefix cache finds, by the tokens that it holds",
+            *_reuse_bars(summary.prefix),
+        ]
     return "\n".join(lines).strip("\n")
 
 
@@ -86,6 +101,16 @@ def sparkline(values: Sequence[float]) -> str:
     if highest <= 0:
         return _LEVELS[0] * len(values)
     return "".join(_LEVELS[min(len(_LEVELS) - 1, int(value / highest * len(_LEVELS)))] for value in values)
+
+
+def _reuse_bars(reuse: PrefixReuse) -> list[str]:
+    """Hit share against size: its complement is the miss ratio."""
+    labels = [*map(tokens_text, reuse.cache_tokens), "any"]
+    longest = max(map(len, labels))
+    return [
+        f"{label:>{longest}}  {_bar(share):<{_BAR}} {share:6.1%}"
+        for label, share in zip(labels, reuse.mean_shares, strict=True)
+    ]
 
 
 def _bars(facts: LengthFacts) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from planner.domain import PrefixReuse
-from planner.domain.workload import ArrivalSeries, TraceSummary
+from planner.domain.workload import ArrivalSeries, TimedReuse, TraceSummary
 from planner.report.kit.plots import Kind, Plot, chart_of, held_series, series_of
 from planner.report.kit.tree import DataTable, Figure, Page, Section
 from planner.report.workload.words import (
@@ -69,7 +69,7 @@ def _sections(summary: TraceSummary) -> Iterator[Section]:
 _SECTIONS = (
     ("arrivals", "Arrivals", ("rate", "bunching")),
     ("lengths", "Lengths", ("length-bins",)),
-    ("prefixes", "Prefix reuse", ("reuse",)),
+    ("prefixes", "Prefix reuse", ("reuse", "timeouts")),
 )
 """Name, title and plots of each."""
 
@@ -97,6 +97,8 @@ def _drawn(summary: TraceSummary) -> Iterator[tuple[Plot, DataTable]]:
         yield _bunching(summary)
     if summary.prefix is not None:
         yield _reuse(summary.prefix)
+    if summary.timed is not None:
+        yield _timeouts(summary.timed)
 
 
 def _rates(summary: TraceSummary, series: ArrivalSeries) -> tuple[Plot, DataTable]:
@@ -183,3 +185,19 @@ def _reuse(reuse: PrefixReuse) -> tuple[Plot, DataTable]:
     rows = tuple((start, *row) for start, row in zip(reuse.starts, reuse.shares, strict=True))
     caption = "Hit shares by prompt length and size of the cache."
     return plot, DataTable(columns=columns, rows=rows, caption=caption)
+
+
+def _timeouts(timed: TimedReuse) -> tuple[Plot, DataTable]:
+    points = list(zip(timed.timeouts_s, timed.shares, strict=True))
+    timeout, share = points[-1]
+    plot = Plot(
+        name="timeouts",
+        title="Share of prompt tokens found where unused blocks are dropped",
+        says=f"A cache that keeps blocks for {duration(timeout)} after their last use finds {share:.1%}.",
+        kind=Kind.LINES,
+        x="dropped after so long unused (s)",
+        y="share found",
+        series=(series_of("all prompts", points),),
+        logarithmic="x",
+    )
+    return plot, DataTable(columns=("dropped after (s)", "share found"), rows=tuple(points))

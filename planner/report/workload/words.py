@@ -10,10 +10,10 @@ to empty. Source: Fendick and Whitt, Measurements and Approximations to Describe
 Average Workload in a Single-Server Queue, 1989.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from planner.domain import PrefixReuse
-from planner.domain.workload import LengthFacts, TraceReading, TraceSummary
+from planner.domain.workload import LengthFacts, SessionFacts, TimedReuse, TraceReading, TraceSummary
 
 Row = tuple[str, str]
 WAIT_WINDOW_S = 10.0
@@ -29,7 +29,9 @@ def summary_rows(summary: TraceSummary) -> list[Row]:
         *_rate_rows(summary),
         *_length_rows(summary),
         *_burst_rows(summary),
-        *(() if summary.prefix is None else _prefix_rows(summary.prefix)),
+        *(() if summary.sessions is None else _session_rows(summary.sessions, summary.reading)),
+        *(() if summary.prefix is None else _prefix_rows(summary.prefix, summary.asked_tokens)),
+        *(() if summary.timed is None else _timed_rows(summary.timed)),
         *_part_rows(summary.reading),
     ]
 
@@ -127,13 +129,31 @@ def idle_share(summary: TraceSummary) -> tuple[float, float] | None:
     return fitting[0].window_s, max(0.0, 1 - summary.mean_rps / fitting[0].rps)
 
 
-def _prefix_rows(reuse: PrefixReuse) -> Iterator[Row]:
+def _session_rows(facts: SessionFacts, reading: TraceReading | None) -> Iterator[Row]:
+    yield (
+        "sessions",
+        f"{_count(facts.sessions)}, of {facts.mean_turns:,.3g} turns on average, at most {facts.most_turns:,}",
+    )
+    counted = f"; {reading.pauses}" if reading is not None and reading.pauses else ""
+    pauses = (facts.p50_pause_s, facts.p90_pause_s, facts.p99_pause_s)
+    p50, p90, p99 = map(duration, pauses)
+    yield "pauses before later turns", f"mean {duration(facts.mean_pause_s)}, P50 {p50}, P90 {p90}, P99 {p99}{counted}"
+
+
+def _timed_rows(timed: TimedReuse) -> Iterator[Row]:
+    for timeout, share in zip(timed.timeouts_s, timed.shares, strict=True):
+        yield f"found if blocks unused for {timeout:,g} s go", f"{share:.1%}"
+
+
+def _prefix_rows(reuse: PrefixReuse, asked_tokens: Sequence[int]) -> Iterator[Row]:
     shares = reuse.mean_shares
     yield "prefix reuse", f"{shares[-1]:.1%} of all prompt tokens, with a cache without bounds"
     size, share = working_set(reuse)
     if share > 0:
         yield "working set", f"a cache of {tokens_text(size)} tokens finds {share:.1%}"
-    for cache, hits in zip(reuse.cache_tokens[::2], shares[::2], strict=False):
+    shown = asked_tokens or reuse.cache_tokens[::2]
+    for cache in shown:
+        hits = shares[reuse.cache_tokens.index(cache)]
         yield f"found by a cache of {tokens_text(cache)}", f"{hits:.1%}"
 
 

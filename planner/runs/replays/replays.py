@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from planner import files, report
-from planner.domain import LengthProfile, Plan, RequestTrace
+from planner.domain import InputHash, LengthProfile, Plan, RequestTrace
 from planner.domain.arrivals import Failure, ReplaySettings
 from planner.domain.replay import ReplayResult, ReplaySweep
 from planner.errors import InputError
-from planner.files.disk.names import shipped_scenarios
+from planner.files.disk.names import shipped_scenarios, shipped_workloads
 from planner.files.plan.digests import read_sealed, require_schema, sealed_text
 from planner.files.records import load_record, record_document
 from planner.files.tables.traces.forms import TRACES
+from planner.files.tables.workloads import read_workload
 from planner.runs.pages import page_bytes
 from planner.workload import summarize
 
@@ -88,7 +89,8 @@ def unasked_lengths(plan: Plan, name: object, source: object) -> tuple[str, ...]
 
 
 def _trace_again(plan: Plan, run: Path | None) -> RequestTrace | None:
-    """The requests that the plan's workload was summarised from, where their files lie unchanged."""
+    """The requests that the plan's workload was summarised from, where their files lie unchanged; those of a workload
+    that draws sessions are drawn again."""
     digests = dict(plan.provenance.input_hashes)
     if not any(name.lower().endswith(TRACES) for name in digests):
         return None
@@ -96,7 +98,7 @@ def _trace_again(plan: Plan, run: Path | None) -> RequestTrace | None:
         trace = _trace_behind(path, digests)
         if trace is not None:
             return trace
-    traces = map(_trace_in, _unchanged(digests, run, TRACES))
+    traces = map(_trace_in, _unchanged(digests, run, (*TRACES, *_SCENARIOS)))
     return next((trace for trace in traces if trace is not None), None)
 
 
@@ -112,7 +114,7 @@ def _trace_in(path: Path) -> RequestTrace | None:
 def _unchanged(digests: dict[str, str], run: Path | None, suffixes: tuple[str, ...]) -> list[Path]:
     """Files with the name and the content of an input of the plan."""
     beside = [] if run is None else [run.absolute(), *list(run.absolute().parents)[:2]]
-    shipped = {path.parent for path in shipped_scenarios().values()}
+    shipped = {path.parent for path in (*shipped_scenarios().values(), *shipped_workloads().values())}
     paths = [folder / name for folder in (Path.cwd(), *beside, *sorted(shipped)) for name in digests]
     fitting = [path for path in dict.fromkeys(paths) if path.name.lower().endswith(suffixes) and path.is_file()]
     return [path for path in fitting if files.input_hash(path).sha256 == digests[path.name]]
@@ -121,16 +123,23 @@ def _unchanged(digests: dict[str, str], run: Path | None, suffixes: tuple[str, .
 def _trace_behind(path: Path, digests: dict[str, str]) -> RequestTrace | None:
     """The trace that a scenario names, read as the scenario says; None where it is none, or another by now."""
     traces: list[RequestTrace] = []
+    behind: list[InputHash] = []
+
+    def read(file: Path) -> tuple[LengthProfile | RequestTrace, tuple[InputHash, ...]]:
+        requests, inputs = read_workload(file)
+        behind.extend(inputs)
+        return requests, inputs
 
     def keep(trace: RequestTrace) -> LengthProfile:
         traces.append(trace)
         return summarize(trace)
 
     try:
-        scenario = files.load_scenario(path, keep)
+        scenario = files.load_scenario(path, keep, (), read)
     except InputError:  # a workload file, or a scenario whose files are gone: then its trace may lie elsewhere
         return None
-    same = all(digests.get(item.name) == item.sha256 for item in scenario.inputs if item.name.lower().endswith(TRACES))
+    behind.extend(item for item in scenario.inputs if item.name.lower().endswith(TRACES))
+    same = all(digests.get(item.name) == item.sha256 for item in behind)
     return traces[0] if traces and same else None
 
 

@@ -23,13 +23,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.domain import PromptBlocks
+from planner.domain import BLOCK_TOKENS, PromptBlocks
 from planner.domain.workload import PartReuse
 from planner.errors import InputError
 from planner.files.disk.budget import MOST_COLUMNS
 from planner.files.disk.opening import MIB, MOST_OF_A_LINE, text_lines, text_pieces
 
 IDS = "hash_ids"
+BLOCK_KEYS = ("block_tokens", "block_size")
+"""Under either a row may tell the tokens of its blocks."""
+
 _LARGEST_ID = 2**63
 
 
@@ -46,14 +49,25 @@ class BlockIds:
         self._part_ids: Counter[str] = Counter()
         self._parts_seen: dict[str, set[int]] = {}
         self._parts_again: Counter[str] = Counter()
+        self._told_tokens: dict[object, int] = {}
 
     @property
     def any(self) -> bool:
         """Whether a row had ids of blocks."""
         return bool(self._ids)
 
-    def take(self, number: int, ids: object) -> None:
-        """The ids of row `number`; other things than a list or lists by part say nothing of blocks."""
+    def take(self, number: int, ids: object, block_tokens: object = None) -> None:
+        """The ids of row `number`; other things than a list or lists by part say nothing of blocks. `block_tokens`: of
+        each, where the row tells it. InputError where it is not that of the rows before."""
+        if block_tokens is not None:
+            self._told_tokens.setdefault(block_tokens, number)
+            if len(self._told_tokens) > 1:
+                (told, first), *_ = self._told_tokens.items()
+                raise InputError(
+                    f"{self._origin}: row {number}, key {BLOCK_KEYS[0]} (or {BLOCK_KEYS[1]}) must be the same in all "
+                    f"rows, {told} as in row {first}, got {block_tokens!r:.80}.",
+                    hint="Give traces of blocks of one size each.",
+                )
         try:
             if isinstance(ids, list):
                 self._ids.extend(map(_id, ids))
@@ -89,6 +103,7 @@ class BlockIds:
         """
         if not self._ids:
             return None
+        block_tokens = self._block_tokens(block_tokens)
         ends = np.frombuffer(self._ends, dtype=np.int64)
         counts = np.diff(ends, prepend=0)[rows - 1]
         tokens = np.asarray(input_tokens, dtype=np.int64)
@@ -98,7 +113,7 @@ class BlockIds:
             raise InputError(
                 f"{self._origin}: row {rows[place]}, key {IDS} must have an id for each block of {block_tokens} "
                 f"tokens, {tokens[place] / block_tokens:.2f} blocks of {tokens[place]} tokens, got {counts[place]} "
-                "ids.",
+                f"ids{': more reuse than there are tokens' * bool(counts[place] > -(-tokens[place] // block_tokens))}.",
                 hint="Give the tokens of a block: `planner workload summarize trace.jsonl --block-tokens 64 --out "
                 "trace.yaml`, in a scenario `workload: {kind: trace, file: trace.jsonl, block_tokens: 64}`.",
             )
@@ -108,6 +123,18 @@ class BlockIds:
         for end, count in zip(ends[rows - 1].tolist(), counts.tolist(), strict=True):
             moved.frombytes(ids[end - count : end].tobytes())
         return PromptBlocks(block_tokens=block_tokens, ids=moved, ends=array("q", np.cumsum(counts).tobytes()))
+
+    def _block_tokens(self, stated: int) -> int:
+        """Tokens of a block as rows tell it, else as `stated`. InputError where the two differ."""
+        for told, row in self._told_tokens.items():
+            if not isinstance(told, int) or told < 1 or stated not in (told, BLOCK_TOKENS):
+                raise InputError(
+                    f"{self._origin}: row {row}, key {BLOCK_KEYS[0]} (or {BLOCK_KEYS[1]}) must be the tokens of a block"
+                    f"{f', {stated} as stated' * (stated != BLOCK_TOKENS)}, got {told!r:.80}.",
+                    hint="Leave --block-tokens (`block_tokens`) out where the trace tells it.",
+                )
+            return told
+        return stated
 
 
 def _id(block: object) -> int:
@@ -167,8 +194,13 @@ class JsonRows:
     def _rows(self, columns: Sequence[_Path]) -> Iterator[Sequence[str]]:
         self.ids.restart()
         for number, request in enumerate(_requests(self.path, is_array=self.is_array), start=1):
-            self.ids.take(number, request.get(IDS))
+            self.ids.take(number, request.get(IDS), _first_told(request))
             yield [_cell(_value(request, keys)) for keys in columns]
+
+
+def _first_told(request: Mapping[str, object]) -> object:
+    """Tokens of a block; None where a request has no ids, or does not tell."""
+    return next((request[key] for key in BLOCK_KEYS if key in request), None) if request.get(IDS) else None
 
 
 def _requests(path: Path, *, is_array: bool) -> Iterator[Mapping[str, object]]:

@@ -20,6 +20,9 @@ from planner.units import MEGA
 ARRIVAL, INPUT, OUTPUT = COLUMNS = ("arrival_s", "input_tokens", "output_tokens")
 """What a trace must have; users may write arrival for arrival_s."""
 
+TURN_COLUMNS = ("session", "turn", "pause", "duration", "end")
+"""What it may have of sessions, see `turns.py`."""
+
 _ALIASES = {"arrival": ARRIVAL}
 
 # letters and digits only, lower case: how column names are compared. Sources: Azure and BurstGPT traces, Mooncake,
@@ -29,7 +32,7 @@ _USUAL = {
     ARRIVAL: (
         "arrivals arrival timestamp timestamps time arrivaltime arrivaltimestamp arrivedat arrivaltimes requesttime "
         "requesttimestamp requestedat requeststart receivedat starttime starttimestamp startedat datetime seconds "
-        "createdat created createdtime eventtime logtime ts"
+        "createdat created createdtime eventtime logtime ts starttimeunixnano"
     ),
     INPUT: (
         "contexttokens inputtokens prompttokens requesttokens inputlength inputlen promptlength promptlen "
@@ -60,8 +63,9 @@ _NAME_THEM = (
 def columns_of(origin: object, columns: Mapping[str, str]) -> dict[str, str]:
     """The user's names of columns by what they hold. Raises InputError for a key that is none."""
     for key in columns:
-        if _ALIASES.get(key, key) not in COLUMNS:
-            raise InputError(f"{origin}: columns names {key!r}.", hint=f"The columns are {', '.join(COLUMNS)}.")
+        if _ALIASES.get(key, key) not in (*COLUMNS, *TURN_COLUMNS):
+            shown = ", ".join((*COLUMNS, *TURN_COLUMNS))
+            raise InputError(f"{origin}: columns names {key!r}.", hint=f"The columns are {shown}.")
     return {_ALIASES.get(key, key): name for key, name in columns.items()}
 
 
@@ -85,7 +89,7 @@ def column_places(origin: object, names: Sequence[str], columns: Mapping[str, st
 def named_place(origin: object, names: Sequence[str], column: str, meaning: str) -> int:
     """The place of a column that a user names, as it is written or but for letter case, blanks and underscores."""
     places = [i for i, name in enumerate(names) if name == column]
-    places = places or [i for i, name in enumerate(names) if _plain(name) == _plain(column)]
+    places = places or [i for i, name in enumerate(names) if plain(name) == plain(column)]
     return _only(origin, names, places, meaning, column)
 
 
@@ -111,15 +115,16 @@ def _only(origin: object, names: Sequence[str], places: Sequence[int], meaning: 
 
 def _is_usual(name: str, key: str) -> bool:
     usual = _USUAL[key].split()
-    return _plain(name) in usual or (key == ARRIVAL and _plain(column_stem(name)) in usual)
+    return plain(name) in usual or (key == ARRIVAL and plain(column_stem(name)) in usual)
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
+    """Letters and digits of a column's name, in small letters."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _ends(names: Sequence[str], plain_names: Iterable[str]) -> list[str]:
-    return [name for name in names if _plain(name.rpartition(".")[2]) in plain_names]
+    return [name for name in names if plain(name.rpartition(".")[2]) in plain_names]
 
 
 def _require_single_requests(origin: object, names: Sequence[str]) -> None:

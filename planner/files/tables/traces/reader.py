@@ -1,14 +1,14 @@
 """Request traces read whole, from a file or a data frame: when each request came, how many tokens in and out.
 
 A trace may have any number of rows: it is read in blocks; kept are 16 bytes a request, 8 for its row where there are
-ids of blocks, and 8 for each id.
+ids of blocks or sessions, 8 for each id, and 8 for what else a row tells of its session.
 """
 
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from planner.errors import InputError
 from planner.files.tables.traces.arrivals import Clock, clock_of, require_stretch, times_with, wanted_times
 from planner.files.tables.traces.clocks import Times, TimeUnit
 from planner.files.tables.traces.forms import TRACES, TraceRows, trace_rows
-from planner.files.tables.traces.json_rows import IDS, BlockIds
+from planner.files.tables.traces.json_rows import BLOCK_KEYS, IDS, BlockIds
 from planner.files.tables.traces.options import (
     ARRIVAL,
     COLUMNS,
@@ -31,6 +31,7 @@ from planner.files.tables.traces.options import (
     trace_options,
 )
 from planner.files.tables.traces.row_reader import RequestBlock, RowReader
+from planner.files.tables.traces.turns import TurnRows, turn_places
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +47,7 @@ class OpenTrace:
     origin: Path | str
     rows: TraceRows
     ids: BlockIds
+    turns: TurnRows
     options: TraceOptions
     reader: RowReader
     arrivals: Times
@@ -56,11 +58,13 @@ class OpenTrace:
         """Raises InputError where columns are missing or ambiguous."""
         names = rows.names
         places = column_places(origin, names, options.columns)
+        told = turn_places(origin, names, options.columns)
         filters = {named_place(origin, names, name, "where"): values for name, values in options.where.items()}
-        used = tuple(names[place] for place in (*places.values(), *filters))
+        used = tuple(names[place] for place in (*places.values(), *told.values(), *filters))
         header, _ = rows.narrowed(used)
         column = {
-            place: place if header is names else header.index(names[place]) for place in (*places.values(), *filters)
+            place: place if header is names else header.index(names[place])
+            for place in (*places.values(), *told.values(), *filters)
         }
         reader = RowReader(
             origin=origin,
@@ -71,14 +75,22 @@ class OpenTrace:
             most_tokens=options.most_tokens,
         )
         arrivals = Times(path=origin, column=names[places[ARRIVAL]])
-        return cls(origin, rows, ids, options, reader, arrivals, used)
+        turns = TurnRows(
+            origin=origin,
+            names={key: names[place] for key, place in told.items()},
+            places={key: column[place] for key, place in told.items()},
+            arrival=column[places[ARRIVAL]],
+            arrival_name=arrivals.column,
+            time_unit=options.time_unit,
+        )
+        return cls(origin, rows, ids, turns, options, reader, arrivals, used)
 
     def blocks(self) -> Iterator[RequestBlock]:
         """The requests in the order of their rows."""
         _, rows = self.rows.narrowed(self.used)
         cells = iter(rows)
         while block := list(islice(cells, _BLOCK)):
-            requests = self.reader.read(block)
+            requests = self.reader.read(self.turns.take(block))
             self.arrivals = times_with(self.arrivals, requests)
             yield requests
         self.reader.require_requests()
@@ -92,7 +104,7 @@ class OpenTrace:
         dropped = {**self.reader.dropped, "outside the stretch of time": outside}
         return TraceReading(
             form=self.rows.form,
-            columns=tuple(zip((*COLUMNS, *self.options.where), self.used, strict=False)),
+            columns=tuple(zip((*COLUMNS, *self.turns.names, *self.options.where), self.used, strict=False)),
             rows=self.reader.rows,
             dropped=tuple((reason, rows) for reason, rows in dropped.items() if rows),
             clock=clock.words or "ISO 8601",
@@ -100,6 +112,7 @@ class OpenTrace:
             unanswered=unanswered,
             in_order=in_order,
             parts=self.ids.parts,
+            pauses=self.turns.pauses,
         )
 
 
@@ -118,7 +131,8 @@ def read_trace(
     """The requests of a file, in order of arrival; seconds count from the first.
 
     CSV of any usual separator, JSON lines or a JSON array, packed or not. `columns` names the file's columns for
-    `arrival_s`, `input_tokens` and `output_tokens`; those left out are recognised by their usual names. Times are ISO
+    `arrival_s`, `input_tokens` and `output_tokens`, perhaps `session`, `turn`, `pause`, `duration` and `end` (`none`:
+    passed over, see `turns.py`); those left out are recognised by their usual names. Times are ISO
     8601 (without a zone: UTC) or numbers in `time_unit` (s, ms, us, ns); None: told by the column's name or the
     numbers' size, and asked for where the trace would be implausible so. `clock` of the trace says which. JSON may have
     `hash_ids`, an id for each block of `block_tokens` tokens of the prompt.
@@ -148,7 +162,7 @@ def collected(source: OpenTrace, name: str) -> RequestTrace:
         times.frombytes(block.times.tobytes())
         inputs.frombytes(block.inputs.tobytes())
         outputs.frombytes(block.outputs.tobytes())
-        if source.ids.any:
+        if source.ids.any or source.turns.any:
             row_numbers.frombytes(block.rows.tobytes())
     clock = source.clock()
     return _trace(source, name, clock, (times, inputs, outputs, row_numbers))
@@ -171,10 +185,11 @@ def _trace(
         require_stretch(arrivals, clock, len(order))
     times, inputs, outputs = times[order], inputs[order], outputs[order]
     require_answers(source, bool(outputs.any()))
-    blocks = None
-    if source.ids.any:
+    blocks = sessions = None
+    if columns[3]:
         rows = np.frombuffer(columns[3], dtype=np.int64)[order]
         blocks = source.ids.blocks(inputs, rows, source.options.block_tokens)  # type: ignore[arg-type]
+        sessions = source.turns.sessions(rows, times, clock.per_second, numbers=source.reader.numbers)
     unanswered = int(len(outputs) - np.count_nonzero(outputs))
     return RequestTrace(
         name=name,
@@ -183,6 +198,7 @@ def _trace(
         output_tokens=array("i", outputs.tobytes()),
         clock=clock.words,
         blocks=blocks,
+        sessions=sessions,
         reading=source.reading(
             clock,
             began=float(times[0]),
@@ -267,8 +283,9 @@ class FrameRows:
 
     def _rows(self, columns: "Sequence[pd.Series[Any]]") -> Iterator[Sequence[str]]:
         self.ids.restart()
-        for number, ids in enumerate(self.columns.get(IDS, ()), start=1):
-            self.ids.take(number, list(ids) if isinstance(ids, tuple | np.ndarray) else ids)
+        told = next((self.columns[key] for key in BLOCK_KEYS if key in self.columns), repeat(None))
+        for number, (ids, block_tokens) in enumerate(zip(self.columns.get(IDS, ()), told, strict=False), start=1):
+            self.ids.take(number, list(ids) if isinstance(ids, tuple | np.ndarray) else ids, block_tokens)
         for start in range(0, self.length, _SLICE):
             parts = [_cells(column.iloc[start : start + _SLICE]) for column in columns]
             yield from map(list, zip(*parts, strict=True))

@@ -27,12 +27,13 @@ Requests = tuple[NDArray[np.float64], NDArray[np.integer], NDArray[np.integer]]
 
 
 class UnorderedError(InputError):
-    """A row came later than the `ROWS_HELD` rows before it allow, or ids of blocks have to be put in order, too."""
+    """A row came later than the `ROWS_HELD` rows before it allow, or ids of blocks or turns of
+    sessions have to be put in order, too."""
 
 
 class TraceStream:
     """The requests of a file in blocks. `reading` and `clock` tell once all have passed; `trace` is the whole trace,
-    where it had to be read whole (ids of blocks, rows in no order), else None."""
+    where it had to be read whole (ids of blocks, sessions, rows in no order), else None."""
 
     def __init__(self, path: Path, options: TraceOptions) -> None:
         self.path, self.name, self._options = path, trace_name(path), options
@@ -52,7 +53,7 @@ class TraceStream:
         self._taken, self._unanswered, self._answered = 0, 0, False
         clock: Clock | None = None
         first, start, is_wanted = 0.0, None, None
-        for block in _in_order(_without_ids(source)):
+        for block in _in_order(_alone(source)):
             if clock is None:
                 clock, first = (
                     likely_clock(source.arrivals, self._options, numbers=source.reader.numbers),
@@ -99,9 +100,10 @@ class TraceStream:
         )
 
 
-def _without_ids(source: OpenTrace) -> Iterator[RequestBlock]:
+def _alone(source: OpenTrace) -> Iterator[RequestBlock]:
+    """The requests of a trace that tells nothing of how they hang together."""
     for block in source.blocks():
-        if source.ids.any:
+        if source.ids.any or source.turns.any:
             raise UnorderedError(_UNORDERED, hint="Read the trace whole.")
         yield block
 
