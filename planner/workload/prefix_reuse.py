@@ -109,7 +109,7 @@ class _Leading:
             distance=_below(before, starts[request], last) - (last + 1),
         )
 
-    def found(self, first_column: Places, columns: int) -> Iterator[Places]:
+    def tokens_found(self, first_column: Places, columns: int) -> Iterator[Places]:
         """Tokens that every prompt finds, for one column after the other; a block is found from `first_column` on."""
         until_here = np.maximum.accumulate(self.request * np.int64(columns + 1) + first_column) % (columns + 1)
         for column in range(columns):
@@ -123,7 +123,7 @@ def _by_size(leading: _Leading, cache_tokens: Sequence[int]) -> PrefixReuse:
     totals = _sums(leading.prompts, row_of, len(rows))
     sizes = [tokens // leading.block_tokens for tokens in cache_tokens]
     first_column = np.searchsorted(sizes, leading.distance, side="right")
-    columns = [_sums(tokens, row_of, len(rows)) for tokens in leading.found(first_column, len(sizes) + 1)]
+    columns = [_sums(tokens, row_of, len(rows)) for tokens in leading.tokens_found(first_column, len(sizes) + 1)]
     return PrefixReuse(
         block_tokens=leading.block_tokens,
         cache_tokens=tuple(cache_tokens),
@@ -137,7 +137,7 @@ def _by_time(leading: _Leading, arrival_s: NDArray[np.float64], timeouts_s: Sequ
     unused_s = arrival_s[leading.request] - arrival_s[leading.last_used_by]
     first_column = np.searchsorted(timeouts_s, unused_s, side="left")
     total = int(leading.prompts.sum())
-    shares = (_share(int(tokens.sum()), total) for tokens in leading.found(first_column, len(timeouts_s)))
+    shares = (_share(int(tokens.sum()), total) for tokens in leading.tokens_found(first_column, len(timeouts_s)))
     return TimedReuse(timeouts_s=tuple(timeouts_s), shares=tuple(shares))
 
 
@@ -170,19 +170,19 @@ def _below(values: Places, ends: Places, limits: Places) -> Places:
     next to each other, from `low` up to `high`; of these the ones with a 0 where the limit has a 1 are below it. This
     is a wavelet matrix (Claude, Navarro and Ordonez, Information Systems 47, 2015), built and asked a level at a time.
     """
-    kept, limit = (values + 1).astype(np.int32), (limits + 1).astype(np.int32)
+    sorted_values, limit = (values + 1).astype(np.int32), (limits + 1).astype(np.int32)
     low, high = np.zeros(len(ends), dtype=np.int32), ends.astype(np.int32)
     below = np.zeros(len(ends), dtype=np.int64)
     for bit in reversed(range(len(values).bit_length())):
-        is_zero = (kept >> bit) & 1 == 0
-        zeros = np.zeros(len(kept) + 1, dtype=np.int32)
+        is_zero = (sorted_values >> bit) & 1 == 0
+        zeros = np.zeros(len(sorted_values) + 1, dtype=np.int32)
         np.cumsum(is_zero, out=zeros[1:])
         low_zeros, high_zeros = zeros[low], zeros[high]
         has_one = (limit >> bit) & 1 == 1
         below[has_one] += (high_zeros - low_zeros)[has_one]
         low = np.where(has_one, zeros[-1] + low - low_zeros, low_zeros)
         high = np.where(has_one, zeros[-1] + high - high_zeros, high_zeros)
-        kept = np.concatenate((kept[is_zero], kept[~is_zero]))
+        sorted_values = np.concatenate((sorted_values[is_zero], sorted_values[~is_zero]))
     return below
 
 

@@ -115,7 +115,7 @@ class _Turns:
     pause_s: Floats
     arrival_s: Floats
 
-    def taken(self, rows: "NDArray[np.bool_] | Wholes") -> "_Turns":
+    def rows_of(self, rows: "NDArray[np.bool_] | Wholes") -> "_Turns":
         return _Turns(
             session=self.session[rows],
             number=self.number[rows],
@@ -150,14 +150,14 @@ def draw_sessions(marginals: SessionMarginals) -> RequestTrace:
 
 def _in_window(marginals: SessionMarginals, turns: "_Turns") -> "_Turns":
     """Those of the trace, in order of arrival."""
-    turns = turns.taken(_fitting(turns, marginals.most_tokens))
-    turns = turns.taken((turns.arrival_s >= 0) & (turns.arrival_s < marginals.span_s))
+    turns = turns.rows_of(_fitting(turns, marginals.most_tokens))
+    turns = turns.rows_of((turns.arrival_s >= 0) & (turns.arrival_s < marginals.span_s))
     if not len(turns.session):
         raise InputError(
             f"Workload {marginals.name}: must have at least one turn; none came in {marginals.span_s:,.6g} s.",
             hint="Give a longer span_s, more sessions_per_s or more most_tokens.",
         )
-    return turns.taken(np.argsort(turns.arrival_s, kind="stable"))
+    return turns.rows_of(np.argsort(turns.arrival_s, kind="stable"))
 
 
 def _require_small(marginals: SessionMarginals, requests: float) -> None:
@@ -224,8 +224,8 @@ def _blocks(marginals: SessionMarginals, turns: _Turns, system: Wholes) -> Promp
     place = np.arange(len(owner)) - (ends - counts)[owner]
     shared = marginals.system.tokens // marginals.block_tokens
     session = turns.session[owner]
-    own = marginals.system.distinct * shared + session * int(counts.max()) + place
-    ids = np.where(place < shared, system[session] * shared + place, own)
+    session_ids = marginals.system.distinct * shared + session * int(counts.max()) + place
+    ids = np.where(place < shared, system[session] * shared + place, session_ids)
     return PromptBlocks(
         block_tokens=marginals.block_tokens, ids=array("q", ids.tobytes()), ends=array("q", ends.tobytes())
     )
