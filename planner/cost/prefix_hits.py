@@ -108,6 +108,22 @@ def shape_hits(context: CostContext, prompts: Numbers, shape: ParallelConfig, ph
     return hit_shares(context, prompts, degrees, phase)
 
 
+def uneven(context: CostContext, prompts: Numbers, hits: Numbers) -> Array:
+    """Mean square over squared mean of what prompts of a length do not find where they find the share `hits` in the
+    mean; 1 where nothing is known of it."""
+    prefixes = context.settings.prefixes
+    if context.settings.kv_cache_rate != CacheRate.AUTO or prefixes is None or not prefixes.reuse.unevenness:
+        return as_array(1.0)
+    reuse, shares = prefixes.reuse, as_array(hits)
+    lengths = np.broadcast_to(as_array(prompts), shares.shape)
+    row_of = np.clip(np.searchsorted(reuse.starts, lengths, side="right") - 1, 0, len(reuse.starts) - 1)
+    ratios = np.ones(shares.shape)
+    for row in np.unique(row_of):
+        those = row_of == row
+        ratios[those] = np.interp(shares[those], reuse.shares[row], reuse.unevenness[row])
+    return ratios
+
+
 def with_points(hits: Numbers) -> Numbers:
     """The shares with an axis behind, for steps at several points; a number stays one."""
     return hits if isinstance(hits, float) else as_array(hits)[..., None]

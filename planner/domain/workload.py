@@ -80,8 +80,10 @@ class PrefixReuse:
 
     `shares[i][k]`: share of the tokens of prompts of `starts[i]` <= tokens < `starts[i + 1]` that a cache of
     `cache_tokens[k]` tokens holds when they come; the last column is of a cache without bounds. `prompt_tokens[i]`: all
-    tokens of these prompts. Sizes and lengths ascend, shares grow with the size, 0 <= share < 1. `affinity`: what
-    several caches would have found, None where that is not known.
+    tokens of these prompts. Sizes and lengths ascend, shares grow with the size, 0 <= share < 1. `unevenness[i][k]`:
+    mean square over squared mean of the share of a prompt that is not found, where some prompts are found whole and
+    others not at all (at least 1; empty where that is not known). `affinity`: what several caches would have found,
+    None where that is not known.
     """
 
     block_tokens: int
@@ -89,6 +91,7 @@ class PrefixReuse:
     starts: tuple[int, ...]
     prompt_tokens: tuple[int, ...]
     shares: tuple[tuple[float, ...], ...]
+    unevenness: tuple[tuple[float, ...], ...] = ()
     affinity: PrefixAffinity | None = None
 
     @property

@@ -28,6 +28,7 @@ Memory: about 100 bytes a block of the trace while it is worked out. Blocks coun
 tokens and find up to a block more.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -43,6 +44,7 @@ CACHE_TOKENS = tuple(2**k for k in range(14, 27))
 TIMEOUTS_S = (10.0, 60.0, 300.0, 3600.0)
 """From what device memory may keep to what the longest lived caches of providers do."""
 
+_RATIO_PARTS = 1000
 _PARTS = 1_000_000  # of a share; more would say what no trace knows
 
 Places = NDArray[np.int64]
@@ -71,8 +73,10 @@ def reuse_curves(
 def at_sizes(reuse: PrefixReuse, cache_tokens: Sequence[int]) -> PrefixReuse:
     """The columns of these sizes, which it must have, and that without bounds."""
     columns = [*(reuse.cache_tokens.index(tokens) for tokens in cache_tokens), len(reuse.cache_tokens)]
-    shares = tuple(tuple(row[column] for column in columns) for row in reuse.shares)
-    return replace(reuse, cache_tokens=tuple(cache_tokens), shares=shares)
+    shares, unevenness = (
+        tuple(tuple(row[column] for column in columns) for row in table) for table in (reuse.shares, reuse.unevenness)
+    )
+    return replace(reuse, cache_tokens=tuple(cache_tokens), shares=shares, unevenness=unevenness)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,14 +127,28 @@ def _by_size(leading: _Leading, cache_tokens: Sequence[int]) -> PrefixReuse:
     totals = _sums(leading.prompts, row_of, len(rows))
     sizes = [tokens // leading.block_tokens for tokens in cache_tokens]
     first_column = np.searchsorted(sizes, leading.distance, side="right")
-    columns = [_sums(tokens, row_of, len(rows)) for tokens in leading.tokens_found(first_column, len(sizes) + 1)]
+    columns, uneven = [], []
+    for tokens in leading.tokens_found(first_column, len(sizes) + 1):
+        columns.append(_sums(tokens, row_of, len(rows)))
+        uneven.append(_unevenness(1 - tokens / leading.prompts, row_of, len(rows)))
     return PrefixReuse(
         block_tokens=leading.block_tokens,
         cache_tokens=tuple(cache_tokens),
         starts=tuple(2 ** int(row) for row in rows),
         prompt_tokens=tuple(totals),
         shares=tuple(tuple(_share(tokens[row], total) for tokens in columns) for row, total in enumerate(totals)),
+        unevenness=tuple(tuple(column[row] for column in uneven) for row in range(len(rows))),
     )
+
+
+def _unevenness(fresh: NDArray[np.float64], row_of: Places, rows: int) -> list[float]:
+    """Mean square over squared mean of the shares of prompts that are not found, of every row; rounded up."""
+    prompts, sums, squares = (
+        np.bincount(row_of, weights=weights, minlength=rows) for weights in (None, fresh, fresh**2)
+    )
+    return [
+        max(1.0, math.ceil(ratio * _RATIO_PARTS) / _RATIO_PARTS) for ratio in (prompts * squares / sums**2).tolist()
+    ]
 
 
 def _by_time(leading: _Leading, arrival_s: NDArray[np.float64], timeouts_s: Sequence[float]) -> TimedReuse:

@@ -223,8 +223,8 @@ class MixedServers:
 
     def _spread_of(self, buckets: Buckets) -> Array:
         """v, shape (servers, buckets), one row where it is the same of all."""
-        rows = self.prompts.fresh
-        return np.stack([(buckets.weights @ row**2) / (buckets.weights @ row) ** 2 for row in rows])
+        squared = np.stack([buckets.weights @ row for row in self.prompts.fresh_squared])
+        return np.asarray(squared / self._mean(buckets) ** 2)
 
     def _mean(self, buckets: Buckets) -> Array:
         """m1, shape (servers, buckets), one row where it is the same of all."""

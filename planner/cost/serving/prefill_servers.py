@@ -39,7 +39,7 @@ from planner.cost.arrays import Array, Numbers, ceil_divide
 from planner.cost.backend import server_step_ms
 from planner.cost.device import CostContext
 from planner.cost.grid import Degrees
-from planner.cost.prefix_hits import fresh_tokens, hit_shares, with_points
+from planner.cost.prefix_hits import fresh_tokens, hit_shares, uneven, with_points
 from planner.cost.rates import pool_share
 from planner.cost.service_levels import nic_s, transfer_ms
 from planner.cost.serving.buckets import Buckets, Levels, pool_rps
@@ -77,8 +77,9 @@ def _in_groups(options: Sequence[PrefillOption]) -> list[PrefillOption]:
 class PrefillServers:
     """Servers of one GPU type: `configs`, and by server and range times of a prompt at a full budget (`prompt_ms`, inf:
     not served), of a prompt by itself (`own_ms`), of the KV transfer (`sent_ms`), and of a step of `STEP_TOKENS`
-    (`step_ms`, shape (servers, ranges, tokens)), all in ms. `fresh`: s, one row where it is the same of all servers.
-    `nic_s`: seconds that a request takes of a server's NICs (0: none are counted)."""
+    (`step_ms`, shape (servers, ranges, tokens)), all in ms. `fresh`, `fresh_squared`: mean and mean square of s, one
+    row where it is the same of all servers. `nic_s`: seconds that a request takes of a server's NICs (0: none are
+    counted)."""
 
     configs: tuple[ServerConfig, ...]
     pace: float
@@ -87,6 +88,7 @@ class PrefillServers:
     sent_ms: Array
     step_ms: Array
     fresh: Array
+    fresh_squared: Array
     nic_s: Array
 
     @classmethod
@@ -120,6 +122,7 @@ class PrefillServers:
             step_ms=np.concatenate([piece.step_ms for piece in pieces]),
             nic_s=np.concatenate([piece.nic_s for piece in pieces]),
             fresh=_joined([(piece.fresh, len(piece.configs)) for piece in pieces]),
+            fresh_squared=_joined([(piece.fresh_squared, len(piece.configs)) for piece in pieces]),
         )
 
     def among(self, rows: Sequence[int]) -> "PrefillServers":
@@ -133,6 +136,7 @@ class PrefillServers:
             sent_ms=self.sent_ms[chosen],
             step_ms=self.step_ms[chosen],
             fresh=self.fresh if len(self.fresh) == 1 else self.fresh[chosen],
+            fresh_squared=self.fresh_squared if len(self.fresh_squared) == 1 else self.fresh_squared[chosen],
             nic_s=self.nic_s[chosen],
         )
 
@@ -194,7 +198,11 @@ class PrefillServers:
         full, carried = self.full_rps(buckets), buckets.rps_of(self.nic_s)
         if not levels.bounds_ttft:
             return np.minimum(full, carried)
-        low, width, mix = np.zeros(full.shape), full.copy(), MixedSteps.of(self.fresh, self.step_ms, buckets)
+        low, width, mix = (
+            np.zeros(full.shape),
+            full.copy(),
+            MixedSteps.of(self.fresh, self.fresh_squared, self.step_ms, buckets),
+        )
         # One server alone is tried at many rates at once: an array of one number takes as long as one of fifteen.
         bits = AT_ONCE if len(full) == 1 else 1
         for _ in range(math.ceil(halvings / bits)):
@@ -238,7 +246,7 @@ class PrefillServers:
         of the step under way (servers, buckets).
 
         `mix`: of the buckets, where it is known."""
-        mix = MixedSteps.of(self.fresh, self.step_ms, buckets) if mix is None else mix
+        mix = MixedSteps.of(self.fresh, self.fresh_squared, self.step_ms, buckets) if mix is None else mix
         m1, m2, times = mix.m1, mix.m2, StepCurves.of(mix.step_ms, rate.shape)
         rho = np.divide(rate, full, out=np.ones(rate.shape), where=full > 0)
         ranks = self._full_ranks(rate, times, m1) if arrivals.in_turn else None
@@ -258,7 +266,7 @@ class PrefillServers:
     def usual_rest_ms(self, buckets: Buckets, rate: Array) -> Array:
         """Mean rest of the step under way at `rate`, shape (servers, buckets): of steps as they usually are, where what
         is told of tails goes by those that long prompts make."""
-        mix = MixedSteps.of(self.fresh, self.step_ms, buckets)
+        mix = MixedSteps.of(self.fresh, self.fresh_squared, self.step_ms, buckets)
         step, _ = self._step_ms(rate, StepCurves.of(mix.step_ms, rate.shape), mix.m1, mix.m2, np.zeros(rate.shape))
         cycle = step / (self.pace * self._column([config.parallel.pp for config in self.configs]))
         return np.asarray(np.minimum(1.0, rate * cycle / MS_PER_S) * cycle / 2)
@@ -366,6 +374,7 @@ def _priced(
         sent_ms=np.broadcast_to(sent, prompt_ms.shape),
         step_ms=np.where(np.isfinite(times), times, NO_STEP_MS),
         fresh=fresh,
+        fresh_squared=fresh**2 * uneven(priced, lengths, hit),
         nic_s=carried_s,
     )
 

@@ -30,7 +30,7 @@ from planner.cost.arrays import Array, Numbers, ceil_divide
 from planner.cost.device import CostContext
 from planner.cost.grid import Degrees
 from planner.cost.mixed import Passes, added_ms, mixed_cost
-from planner.cost.prefix_hits import fresh_tokens, hit_shares, with_points
+from planner.cost.prefix_hits import fresh_tokens, hit_shares, uneven, with_points
 from planner.cost.serving.buckets import Buckets
 from planner.cost.serving.cache_reads import CacheReads
 from planner.cost.serving.decode_servers import contexts_of
@@ -42,14 +42,15 @@ _AT_ONCE = 100000
 takes several times as long."""
 
 
-_BY_RANGE = ("fresh", "link_ms")  # alike at every batch
+_BY_RANGE = ("fresh", "fresh_squared", "link_ms")  # alike at every batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptTimes:
     """By server, range and batch, shape (servers, ranges, batches): `added_ms`, `taken_in_ms` and `busy_ms` (ms),
-    `squared` (ms^2) and `cubed` (ms^3). `fresh`: s, `link_ms`: what a prompt takes of a GPU's link to the tiers below
-    its memory, shape (servers, ranges), one row where it is the same of all."""
+    `squared` (ms^2) and `cubed` (ms^3). By server and range, one row where it is the same of all: `fresh` and
+    `fresh_squared`, mean and mean square of s, and `link_ms`, what a prompt takes of a GPU's link to the tiers below
+    its memory."""
 
     added_ms: Array
     squared: Array
@@ -57,6 +58,7 @@ class PromptTimes:
     taken_in_ms: Array
     busy_ms: Array
     fresh: Array
+    fresh_squared: Array
     link_ms: Array
 
     @classmethod
@@ -79,7 +81,8 @@ class PromptTimes:
             _of_block(context, options[rows], np.asarray(hits)[rows] if by_server else hits, buckets, batches)
             for rows in blocks
         ]
-        times = replace(cls.joined(parts), fresh=fresh_tokens(prompts, hits))
+        fresh = fresh_tokens(prompts, hits)
+        times = replace(cls.joined(parts), fresh=fresh, fresh_squared=fresh**2 * uneven(context, prompts, hits))
         reads = CacheReads.of(context, prompts, degrees, np.asarray(hits), Phase.MIXED)
         return times if reads is None else times._reading(reads, buckets)
 
@@ -189,6 +192,7 @@ def _of_block(
         taken_in_ms=np.maximum(ceil_divide(longest, budget), longest / np.maximum(chunk, fresh / passes)) * apart,
         busy_ms=fresh / budget * full,
         fresh=of_prompt,
+        fresh_squared=of_prompt**2,
         link_ms=np.zeros((1, len(buckets.prompts))),
     )
 

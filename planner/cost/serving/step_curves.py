@@ -51,13 +51,14 @@ class MixedSteps:
     m2: Array
 
     @classmethod
-    def of(cls, fresh: Array, step_ms: Array, buckets: Buckets) -> "MixedSteps":
-        """`fresh`: tokens of each range, shape (servers or 1, ranges); `step_ms`: shape (servers, ranges, tokens)."""
+    def of(cls, fresh: Array, squared: Array, step_ms: Array, buckets: Buckets) -> "MixedSteps":
+        """`fresh`, `squared`: mean and mean square of the tokens of each range, shape (servers or 1, ranges);
+        `step_ms`: shape (servers, ranges, tokens)."""
         work = buckets.weights * fresh[:, None]  # (servers or 1, buckets, ranges)
         mix = work / work.sum(axis=-1)[..., None]
         alike = len(mix) == 1
         return cls(
             step_ms=np.einsum("bj,ojt->obt" if alike else "obj,ojt->obt", mix[0] if alike else mix, step_ms),
             m1=np.stack([buckets.weights @ row for row in fresh]),
-            m2=np.stack([buckets.weights @ row**2 for row in fresh]),
+            m2=np.stack([buckets.weights @ row for row in squared]),
         )

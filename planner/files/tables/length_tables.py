@@ -146,7 +146,7 @@ _UNBOUNDED = "unbounded"
 
 def read_prefix(section: Section) -> PrefixReuse:
     """The section `prefix` of a workload. InputError names row and column."""
-    section.allow_only("block_tokens", "shares", "affinity")
+    section.allow_only("block_tokens", "shares", "unevenness", "affinity")
     rows = [[cell.strip() for cell in row] for row in text_cells(section.text("shares"), f"{section.file}: shares")]
     header = rows[0] if rows else []
     if tuple(header[:2]) != _LENGTHS or len(header) < 4 or header[-1] != _UNBOUNDED:
@@ -172,8 +172,22 @@ def read_prefix(section: Section) -> PrefixReuse:
             _whole_tokens(section, place, row[1], MOST_WHOLE) for place, row in zip(places, rows[1:], strict=True)
         ),
         shares=tuple(_shares(section, place, row[2:]) for place, row in zip(places, rows[1:], strict=True)),
+        unevenness=_read_unevenness(section, len(starts), len(sizes) + 1) if "unevenness" in section else (),
         affinity=read_affinity(section.section("affinity")) if "affinity" in section else None,
     )
+
+
+def _read_unevenness(section: Section, rows: int, columns: int) -> tuple[tuple[float, ...], ...]:
+    """A row for each of `shares`, whose columns it has."""
+    place = f"{section.file}: {section.key_path('unevenness')}"
+    table = tuple(tuple(map(number_of, row)) for row in text_cells(section.text("unevenness"), place))
+    if len(table) != rows or any(len(row) != columns or not all(cell >= 1 for cell in row) for row in table):
+        raise InputError(
+            f"{place} must have a row of {columns} numbers of at least 1 for each of the {rows} rows of shares, got "
+            f"{len(table)} rows.",
+            hint="Summarise the trace anew, or leave it out.",
+        )
+    return table
 
 
 def _shares(section: Section, place: str, cells: Sequence[str]) -> tuple[float, ...]:
@@ -216,6 +230,8 @@ def prefix_document(reuse: PrefixReuse) -> dict[str, object]:
         "block_tokens": reuse.block_tokens,
         "shares": "".join(f"{','.join(row)}\n" for row in rows),
     }
+    if reuse.unevenness:
+        document["unevenness"] = "".join(f"{','.join(map(repr, row))}\n" for row in reuse.unevenness)
     return document if reuse.affinity is None else document | {"affinity": affinity_document(reuse.affinity)}
 
 
