@@ -2,15 +2,20 @@
 
 import gzip
 import json
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 from command_line import TINY, Command, untimed
 
+import planner as front
 from planner.cli.cluster.repairing import repair_paths
+from planner.domain import Cluster, Pod
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INFEASIBLE
-from planner.files import encode_plan, load_cluster, load_run
-from planner.placement import violations
+from planner.evaluation.exchanges import exchange_of
+from planner.files import encode_plan, load_cluster, load_run, write_cluster
+from planner.placement import Fleet, violations
 
 ROWS = {"island", "replica", "node", "gpu_indices", "numa_nodes", "asw", "tp", "cores", "nics"}
 
@@ -109,6 +114,9 @@ def test_a_scenario_may_name_its_cluster(planner: Command, here: Path, cluster: 
     placed = planner("place", "on", "--cluster", "c.yaml", "--force")
     assert placed.status == EXIT_DONE
     assert json.loads(Path("on/plan.json").read_text())["placement"] == document["placement"]
+    wrong = planner("place", "on", "--cluster", "c.yaml", "--out", "swapped", "--exchange", "a/0@x=b/0@y")
+    assert (wrong.status, Path("swapped").exists()) == (EXIT_BAD_INPUT, False)
+    assert "placement.exchange: does not go with objective.kind placed" in wrong.err
 
 
 def test_islands_may_be_cut_from_the_clusters_graph(planner: Command, here: Path, cluster: Path) -> None:
@@ -200,3 +208,88 @@ def test_repairs_are_told_and_written(planner: Command, run: Path, cluster: Path
     wrong = planner("place", run, "--cluster", cluster, "--out", "swapped", "--exchange", "a/0@x=b/0@y")
     assert wrong.status == EXIT_BAD_INPUT
     assert "placement.exchange" in wrong.err
+
+
+def idle_nodes(cluster: Path, h200: int, h20: int) -> Cluster:
+    """The first so many nodes of each type that are idle."""
+    whole = load_cluster(cluster)
+    busy = {pod.node for pod in whole.pods}
+    idle = {gpu: [n for n in whole.nodes if n.gpu == gpu and n.name not in busy] for gpu in ("H200", "H20")}
+    return replace(whole, nodes=(*idle["H200"][:h200], *idle["H20"][:h20]), pods=())
+
+
+def test_an_exchange_holds_for_its_own_call_alone(
+    planner: Command, run: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    idle = idle_nodes(cluster, 4, 4)
+    nodes = tuple(replace(node, asw=f"s{k // 2}") for k, node in enumerate(idle.nodes))
+    write_cluster(replace(idle, nodes=nodes), cluster, force=True)
+    assert planner("place", run, "--cluster", cluster, "--out", "placed").status == EXIT_DONE
+    placed = load_run(Path("placed"))
+    assert placed.placement is not None
+    parts, fleet = placed.placement.parts, Fleet.of(load_cluster(cluster))
+    word = next(filter(None, (exchange_of(one, other, fleet) for one, other in combinations(parts, 2))))
+    made = planner("place", run, "--cluster", cluster, "--out", "swapped", "--exchange", word)
+    assert made.status == EXIT_DONE
+    swapped = load_run(Path("swapped"))
+    assert swapped.scenario.placement.exchange == word
+    assert swapped.placement is not None
+    assert set(swapped.placement.parts) != set(parts)
+    assert planner("place", "swapped", "--cluster", cluster, "--out", "again").status == EXIT_DONE
+    again = load_run(Path("again"))
+    assert (again.scenario.placement.exchange, again.placement) == ("", placed.placement)
+    at_hand = front.load("swapped").place("c.yaml").record
+    assert (at_hand.scenario.placement.exchange, at_hand.placement) == ("", again.placement)
+    # repairs are those of the plan without it
+    told = front.cluster("c.yaml").repairs(front.load("swapped"), limit=1)
+    assert told.equals(front.cluster("c.yaml").repairs(front.load(run), limit=1))
+    monkeypatch.setattr("planner.evaluation.repairs._KINDS", {})
+    mended = planner("place", "swapped", "--cluster", cluster, "--out", "more", "--repairs", "mended")
+    assert (mended.status, "## Repairs" in mended.out) == (EXIT_DONE, True)
+
+
+@pytest.fixture
+def one_gpu_short(run: Path, cluster: Path) -> Path:
+    """As many nodes as the plan takes, with a batch job on one of their GPUs: nobody decodes."""
+    idle = idle_nodes(cluster, 4, 2)
+    batch = Pod(name="p", node=idle.nodes[-1].name, gpus=(0,), gpu_request=1, cpus=1.0, preemptible=True, priority=-1)
+    write_cluster(replace(idle, pods=(batch,)), Path("short.yaml"), force=False)
+    return Path("short.yaml")
+
+
+def test_what_would_make_room_is_told_as_json_where_nothing_can_be_placed(
+    planner: Command, run: Path, one_gpu_short: Path
+) -> None:
+    line = ("place", run, "--cluster", one_gpu_short, "--out", "placed")
+    answer = planner(*line, "--repairs", "mended", "--json")
+    assert (answer.status, Path("placed").exists()) == (EXIT_INFEASIBLE, False)
+    assert "do not serve every bucket" in answer.err
+    assert answer.json.keys() == {"repairs"}
+    rows = answer.json["repairs"]
+    pools = json.loads((run / "plan.json").read_text())["islands"]
+    assert sorted(row["island"] for row in rows) == sorted(pool["id"] for pool in pools)
+    node = load_cluster(one_gpu_short).pods[0].node
+    assert {(row["kind"], row["repair"]) for row in rows} == {("eviction", f"evict default/p from {node}")}
+    assert {(row["rate_rps"], row["plan_rps"]) for row in rows} == {(0.0, 0.0)}
+    after = Path("mended") / "01-eviction" / "cluster-after.yaml"
+    assert all(row["commands"][1].endswith(f"--cluster {after}") for row in rows)
+    evicted = planner("place", run, "--cluster", after, "--out", "placed", "--json").json
+    assert {row["plan_repaired_rps"] for row in rows} == {evicted["throughput_rps"]}
+    served = {site["island"]: site["rate_rps"] for site in evicted["placement_report"]["sites"]}
+    assert {row["island"]: row["repaired_rps"] for row in rows if row["repaired_rps"]} == pytest.approx(served)
+
+
+def test_that_nothing_makes_room_is_told_as_well(planner: Command, run: Path, one_gpu_short: Path) -> None:
+    kept = load_cluster(one_gpu_short)
+    pods = tuple(replace(pod, preemptible=False) for pod in kept.pods)
+    write_cluster(replace(kept, pods=pods), one_gpu_short, force=True)
+    line = ("place", run, "--cluster", one_gpu_short, "--out", "placed", "--force", "--repairs", "mended")
+    answer = planner(*line, "--json")
+    assert (answer.status, answer.json.keys()) == (EXIT_INFEASIBLE, {"repairs"})
+    rows = answer.json["repairs"]
+    assert [(row["kind"], row["repair"], row["commands"]) for row in rows] == [(None, None, [])] * len(rows)
+    assert {(row["repaired_rps"], row["plan_repaired_rps"], row["lost_gpu_hours"]) for row in rows} == {(0, 0, None)}
+    words = planner(*line)
+    assert (words.status, Path("placed").exists()) == (EXIT_INFEASIBLE, False)
+    assert "no single change that was tried wins any of it back" in words.out
+    assert "Tried, each by placing again: 0 exchanges, 1 move, 0 evictions, " in words.out

@@ -375,6 +375,7 @@ def test_other_words_are_objectives_too(read: Read, document: dict[str, Any], re
             {"objective": "rate", "placement": {"preempt": True, "lost_gpu_hour_rps": 0.5}},
             ("placement.lost_gpu_hour_rps goes with objective.kind placed", "objective.kind is rate"),
         ),
+        ({"placement": {"exchange": "a/0@x=b/0@y"}}, ("placement.exchange must be left out", "got 'a/0@x=b/0@y'")),
         ({"cost": {"mode": "reference"}}, ("cost.mode must be default", "got reference")),
         ({"search": {"method": "exact"}}, ("search.method", "exact sees no nodes", "got exact")),
         ({"objective": {"kind": "placed", "target_rps": 3}}, ("objective.target_rps", "objective.kind is placed")),

@@ -181,9 +181,43 @@ def test_who_prefills_for_nobody_is_left_out_beside_mixed_servers(of_h20: Plan) 
     assert {pool.island: pool.share for pool in together} == {prefill.island: 0, "mixed": 1}
     placed = place_pools((prefill, mixed, far), question, Fleet.of(there.cluster))
     assert [pool.island for pool in placed.priced.pools] == ["mixed"]
-    assert {row.island: row.resource for row in placed.placement.shortfalls}.keys() == {"far", prefill.island}
+    far_away, alone = placed.placement.shortfalls
+    assert (far_away.island, far_away.resource) == ("far", "nodes")
+    assert (alone.island, alone.resource, alone.gpus) == (prefill.island, "partners", prefill.gpus)
+    assert alone.reason == "nobody is left to decode what its servers do not"
     assert placed.placement.parts
     assert {part.island for part in placed.placement.parts} == {"mixed"}
+    # the other way round, and where the one without a partner has too little room itself
+    decodes, prefills = replace(decode, island="decodes"), replace(far, phase=Phase.PREFILL, server=prefill.server)
+    swapped = place_pools((decodes, mixed, prefills), question, Fleet.of(there.cluster)).placement.shortfalls
+    assert [row.reason for row in swapped if row.island == "decodes"] == [
+        "nobody is left to prefill what its servers do not"
+    ]
+    little = replace(prefill.server, parallel=replace(prefill.server.parallel, dp=2))
+    two = replace(prefill, count=2, server=little)
+    squeezed = place_pools((two, replace(mixed, count=2), far), question, Fleet.of(cluster_of({"a": ("H20", 5)})))
+    assert [(row.island, row.resource) for row in squeezed.placement.shortfalls] == [
+        (two.island, "GPUs"),
+        ("far", "nodes"),
+    ]
+
+
+def test_who_makes_room_for_another_with_all_its_servers_is_told_so(of_h20: Plan) -> None:
+    """The one that decodes is smaller and chooses last; without it nobody decodes, others prefill."""
+    prefill, decode = pools_with(of_h20, 1)
+    wide = replace(prefill.server, parallel=replace(prefill.server.parallel, dp=8))
+    large = replace(prefill, count=1, server=wide)
+    other = replace(prefill, count=1, gpu="H200", island="other")
+    nodes = cluster_of({"a": ("H20", 4), "b": ("H200", 2)})
+    question = posed(replace(bucketed({"H20": 64, "H200": 16}), cluster=nodes))
+    placed = place_pools((large, other, decode), question, Fleet.of(nodes))
+    assert [pool.island for pool in placed.priced.pools] == ["other", decode.island]
+    (row,) = placed.placement.shortfalls
+    assert (row.island, row.gpu, row.gpus, row.resource) == (large.island, "H20", 32, "GPUs")
+    assert row.reason == f"its servers make room for {decode.island}, which nobody else stands in for"
+    roomy = cluster_of({"a": ("H20", 6), "b": ("H200", 2)})
+    question = posed(replace(bucketed({"H20": 64, "H200": 16}), cluster=roomy))
+    assert place_pools((large, other, decode), question, Fleet.of(roomy)).placement.shortfalls == ()
 
 
 def test_under_one_switch_topology_costs_no_pool_anything(scenario: Scenario, unplaced: Plan) -> None:

@@ -66,6 +66,7 @@ def place_pools(
     gpus = [item.gpu for item in scenario.inventory.items]
     watts = {gpu.name: (gpu.idle_w, gpu.max_w) for gpu in gpus}
     remaining, first_shortfalls, advice, slow, alone = list(pools), None, {}, Counter[str](), list[BucketPool]()
+    given: dict[str, Shortfall] = {}
     for _ in range(MOST_ATTEMPTS):
         demands = demands_of_pools(remaining, question)
         placement = place_around(stays, demands, fleet, scenario.placement, watts)
@@ -73,10 +74,11 @@ def place_pools(
             advice = advice_of(placement, demands, fleet.cluster, scenario.placement, watts)
             placement = advised_by(placement, advice)
             advice = {**_for_givers(advice, remaining, question), **advice}
-        short = {shortfall.island for shortfall in placement.shortfalls}
+        short = {shortfall.island: shortfall for shortfall in placement.shortfalls}
         first_shortfalls = placement.shortfalls if first_shortfalls is None else first_shortfalls
         reaches = reaches_of(placement, demands, fleet, gpus, scenario.cost.cross_switch_bandwidth)
-        gives_up = {_giver(pool, remaining, question) for pool in remaining if pool.island in short}
+        givers = {_giver(pool, remaining, question): short[pool.island] for pool in remaining if pool.island in short}
+        given, gives_up = givers | given, set(givers)
         if not short:
             gives_up = _without_level(remaining, question, reaches)
             slow.update(pool.island for pool in remaining if pool.island in gives_up for _ in range(_eighth(pool)))
@@ -84,9 +86,10 @@ def place_pools(
             break
         smaller = [_smaller(pool) if pool.island in gives_up else pool for pool in remaining]
         remaining = _with_partners([pool for pool in smaller if pool.count], alone)
-    placed = _with_partners([pool for pool in remaining if pool.island not in short | gives_up], alone)
+    placed = _with_partners([pool for pool in remaining if pool.island not in gives_up.union(short)], alone)
     shortfalls = (*(first_shortfalls or ()), *_too_slow(pools, placed, slow))
     shortfalls = (*shortfalls, *_left_alone(pools, alone, {row.island for row in shortfalls}))
+    shortfalls = (*shortfalls, *_given_up(pools, given, {row.island for row in shortfalls}))
     _require_service(pools, placed, shortfalls, placement)
     priced = BucketService(question, reaches).priced(placed)
     if not priced.rate_rps:
@@ -177,6 +180,19 @@ def _left_alone(
                 reason=reason,
                 remedies=("room for the pools that found none",),
             )
+
+
+def _given_up(
+    pools: Sequence[BucketPool], given: Mapping[str, Shortfall], explained: Collection[str]
+) -> Iterator[Shortfall]:
+    """Pools that gave up all their servers; `given`: for whom, by island, and what that one lacked."""
+    for pool in pools:
+        if pool.island in given and pool.island not in explained:
+            lack = given[pool.island]
+            if lack.island != pool.island:
+                reason = f"its servers make room for {lack.island}, which nobody else stands in for"
+                lack = replace(lack, reason=reason, remedies=("room for the pools that found none",))
+            yield replace(lack, island=pool.island, gpu=pool.gpu, gpus=pool.gpus)
 
 
 def _require_service(
