@@ -189,13 +189,17 @@ def test_who_prefills_for_nobody_is_left_out_beside_mixed_servers(of_h20: Plan) 
     assert {part.island for part in placed.placement.parts} == {"mixed"}
     # the other way round, and where the one without a partner has too little room itself
     decodes, prefills = replace(decode, island="decodes"), replace(far, phase=Phase.PREFILL, server=prefill.server)
-    reversed_ = place_pools((decodes, mixed, prefills), question, Fleet.of(there.cluster)).placement.shortfalls
-    assert [row.reason for row in reversed_ if row.island == "decodes"] == [
+    swapped = place_pools((decodes, mixed, prefills), question, Fleet.of(there.cluster)).placement.shortfalls
+    assert [row.reason for row in swapped if row.island == "decodes"] == [
         "nobody is left to prefill what its servers do not"
     ]
-    tight = Fleet.of(cluster_of({"a": ("H20", 7)}))
-    rows = place_pools((prefill, mixed, far), question, tight).placement.shortfalls
-    assert [(row.island, row.resource) for row in rows if row.island != "far"] == [(prefill.island, "GPUs")]
+    little = replace(prefill.server, parallel=replace(prefill.server.parallel, dp=2))
+    two = replace(prefill, count=2, server=little)
+    squeezed = place_pools((two, replace(mixed, count=2), far), question, Fleet.of(cluster_of({"a": ("H20", 5)})))
+    assert [(row.island, row.resource) for row in squeezed.placement.shortfalls] == [
+        (two.island, "GPUs"),
+        ("far", "nodes"),
+    ]
 
 
 def test_who_makes_room_for_another_with_all_its_servers_is_told_so(of_h20: Plan) -> None:
