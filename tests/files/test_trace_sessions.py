@@ -167,6 +167,13 @@ def test_turns_without_a_time_come_after_the_answer_before(write: Write) -> None
     assert turns_of(told) == ((0, 1, 0, 0), (0.0, 0.0, 2.5, 0.5))
 
 
+def test_turns_without_a_time_come_after_the_told_end_of_the_answer_before(write: Write) -> None:
+    text = delays(tell=False).replace('"timestamp": 1000', '"timestamp": 1000, "end_time": 1900')
+    trace = read_trace(write("t.jsonl", text), time_unit="ms")
+    assert list(trace.arrival_s) == [0.0, 1.0, 3.4, 3.9]
+    assert turns_of(trace) == ((0, 1, 0, 0), (0.0, 0.0, 2.5, 0.5))
+
+
 def test_a_unit_in_a_name_counts(write: Write, refused: Refused) -> None:
     text = delays(tell=True).replace('"delay"', '"delay_ms"').replace('"duration"', '"duration_ms"')
     seconds = text.replace("1000", "1.0").replace("2000", "2.0")

@@ -95,6 +95,12 @@ def test_it_is_as_busy_at_its_beginning_as_at_its_end(trace: RequestTrace) -> No
     assert trace.arrival_s[0] == 0
 
 
+def test_sessions_longer_than_the_trace_were_there_before_it() -> None:
+    drawn = draw_sessions(replace(PLAIN, span_s=2000.0, tool_share=0.0, pause=Spread(mean=600.0)))
+    counts, _ = np.histogram(drawn.arrival_s, bins=4, range=(0, 2000))
+    assert counts / 500 == pytest.approx(0.5 * 5, rel=0.15)
+
+
 def test_system_prompts_come_as_often_as_zipf_says(trace: RequestTrace) -> None:
     starts = [trace.blocks.ends[rows[0]] - trace.input_tokens[rows[0]] // 16 for rows in turns_of(trace).values()]
     seen = Counter(trace.blocks.ids[start] for start in starts)
