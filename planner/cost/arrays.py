@@ -24,3 +24,11 @@ def divisors(number: int) -> list[int]:
     """Divisors, ascending."""
     small = [k for k in range(1, isqrt(number) + 1) if number % k == 0]
     return sorted({*small, *(number // k for k in small)})
+
+
+def joined_rows(pieces: Sequence[tuple[Array, int]]) -> Array:
+    """Rows of pieces one below the other, each as many times as it stands for; one row where all have the same one."""
+    first = pieces[0][0]
+    if all(len(rows) == 1 and np.array_equal(rows, first) for rows, _ in pieces):
+        return first
+    return np.concatenate([np.broadcast_to(rows, (count, rows.shape[1])) for rows, count in pieces])

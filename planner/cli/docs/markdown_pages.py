@@ -112,6 +112,7 @@ GUIDES = (
     "schedules",
     "fleets",
     "traces-and-costs",
+    "cached",
     "placement",
     "defragmentation",
     "manifests",

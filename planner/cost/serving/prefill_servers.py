@@ -35,7 +35,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.cost import memory
-from planner.cost.arrays import Array, Numbers, ceil_divide
+from planner.cost.arrays import Array, Numbers, ceil_divide, joined_rows
 from planner.cost.backend import server_step_ms
 from planner.cost.device import CostContext
 from planner.cost.grid import Degrees
@@ -121,8 +121,8 @@ class PrefillServers:
             sent_ms=np.concatenate([piece.sent_ms for piece in pieces]),
             step_ms=np.concatenate([piece.step_ms for piece in pieces]),
             nic_s=np.concatenate([piece.nic_s for piece in pieces]),
-            fresh=_joined([(piece.fresh, len(piece.configs)) for piece in pieces]),
-            fresh_squared=_joined([(piece.fresh_squared, len(piece.configs)) for piece in pieces]),
+            fresh=joined_rows([(piece.fresh, len(piece.configs)) for piece in pieces]),
+            fresh_squared=joined_rows([(piece.fresh_squared, len(piece.configs)) for piece in pieces]),
         )
 
     def among(self, rows: Sequence[int]) -> "PrefillServers":
@@ -390,14 +390,6 @@ def _configs(
             batch_size=_prompts_at_once(prompts, budget, tokens),
             overlapped=overlapped,
         )
-
-
-def _joined(pieces: Sequence[tuple[Array, int]]) -> Array:
-    """Rows of each piece's servers; one row where all pieces have the same one."""
-    first = pieces[0][0]
-    if all(len(fresh) == 1 and np.array_equal(fresh, first) for fresh, _ in pieces):
-        return first
-    return np.concatenate([np.broadcast_to(fresh, (servers, fresh.shape[1])) for fresh, servers in pieces])
 
 
 def _prompts_at_once(fits: Array, budget: int, fresh: Array) -> int:
