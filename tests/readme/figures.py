@@ -210,6 +210,10 @@ HELD: dict[str, dict[str, str]] = {
         "test_runs_gained_what_they_were_said_to_be_worth",
     },
     "manifests": {
+        "of a node of eight are": "tests/export/test_cache_tiers.py::test_sglang_counts_whole_gigabytes_of_a_gpu",
+        "HiCache's files (from": "tests/export/test_cache_tiers.py::test_files_without_a_bound_are_refused",
+        "Disk is an `emptyDir` of": "tests/export/test_cache_tiers.py::"
+        "test_vllm_keeps_disks_by_lmcache_in_a_volume_with_a_limit",
         "A thread forwards some": "tests/export/test_haproxy_bytes.py::"
         "test_answers_that_one_thread_cannot_forward_are_warned_of",
         "over 80 % busy, the export warns": "tests/export/test_haproxy_bytes.py::"
