@@ -27,6 +27,7 @@ def test_shipped_scenarios_cost_512_usd_an_hour() -> None:
     pools = {f"pool-{rates.removeprefix('servegen-')}" for rates in shipped_rate_curves()}
     assert pools <= set(loaded)
     assert set(loaded) - pools == {
+        "agents-fleet",
         "quickstart",
         "mixed-fleet",
         "azure-code-512usd",
@@ -35,6 +36,7 @@ def test_shipped_scenarios_cost_512_usd_an_hour() -> None:
         "azure-conv-512usd-reference",
         "azure-conv-128xH200-reference",
     }
+    pools |= {"agents-fleet"}
     for name, scenario in loaded.items():
         assert scenario.name == name
         assert name in pools or scenario.inventory.price_usd_per_hour == 512

@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DISTRIBUTION = "llm_fleet_planner"
-MOST_BYTES = 10_750_000
+MOST_BYTES = 10_800_000
 """Of the wheel; packages of a fitting size install in a second. Measured kernels are 6.6 million of them."""
 
 NEEDED = (

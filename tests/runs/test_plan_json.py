@@ -15,6 +15,7 @@ from edited_documents import of_before_digests, resealed, unverified
 from placed_plans import placed_by_hand
 
 from planner.domain import LengthProfile, Plan, PoolDrafts
+from planner.domain.serving.caches.tiers import TierHits, TierOutlook, TierSize
 from planner.domain.serving.promise import PromiseOdds, ReplayedChoice, ReplayedRates, SureRate
 from planner.errors import InputError
 from planner.files import encode_plan, load_run, plan_document, plan_schema, write_run
@@ -115,13 +116,24 @@ def eventful(plan: Plan, pooled: Plan) -> Plan:
     )
     drafts = PoolDrafts(island=pools[0].island, tokens=2, tokens_per_pass=2.2, gain=1 / 3, carried_over=True)
     buckets = replace(
-        pooled.buckets, replayed=_replayed(), pools=pools, drafts=(drafts,), least_work_rps=7.0, odds=_odds()
+        pooled.buckets,
+        replayed=_replayed(),
+        pools=pools,
+        drafts=(drafts,),
+        least_work_rps=7.0,
+        odds=_odds(),
+        tiers=_tiers(),
     )
     placed = placed_by_hand(unverified(replace(plan, search=record, buckets=buckets, islands=islands)))
     assert placed.placement is not None
     part, *parts = placed.placement.parts
     vague = (replace(part, gpus_assumed=True), *parts)
     return unverified(replace(placed, placement=replace(placed.placement, parts=vague)))
+
+
+def _tiers() -> TierOutlook:
+    hits = (TierHits(island="one", tier="host", share=0.5, gb_per_s_per_gpu=1.0),)
+    return TierOutlook(hits=hits, sizes=(TierSize(host_gb_per_node=0.0, value=None, why="nothing serves"),))
 
 
 def _odds() -> PromiseOdds:

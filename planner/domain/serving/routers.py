@@ -7,7 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Annotated
 
+from planner.domain.keys import Key
 from planner.domain.layout import Phase
 from planner.domain.serving.routing import LengthMeasure, RouterPolicy
 
@@ -105,7 +107,7 @@ class RouterBehaviour:
     mixed: Layers
     measure: LengthMeasure = LengthMeasure.TOKENS
     prefixes: bool = False
-    sessions: bool = False
+    sessions: Annotated[bool, Key(sparse=True)] = False
     overflows: bool = False
     notes: tuple[str, ...] = ()
 
